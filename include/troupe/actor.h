@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TROUPE_ACTOR_H
+#define TROUPE_ACTOR_H
+
+#include <troupe/exit.h>
+#include <troupe/mailbox.h>
+#include <troupe/send.h>
+
+TROUPE_BEGIN_DECLS
+
+typedef enum troupe_verdict {
+    TROUPE_CONTINUE = 0, /* ready for the next message */
+    TROUPE_DONE = 1,     /* stop now; what is queued becomes dead letters */
+    TROUPE_FAILED = 2,   /* stop as failed; the message is consumed */
+    TROUPE_UNHANDLED = 3 /* not for me: dead letter, then continue */
+} troupe_verdict;
+
+/*
+ * Handles one message. One thread at a time runs a given actor and turn n
+ * happens before turn n + 1, so `state` needs no lock. `self` and `msg` are
+ * valid until it returns; troupe_take() keeps the message. Must not block: the
+ * worker that runs it serves other actors too. A verdict that is none of the
+ * four counts as TROUPE_FAILED with the code TROUPE_E_INVALID.
+ */
+typedef troupe_verdict (*troupe_behaviour_fn)(
+    troupe_self *self, void *state, const troupe_msg *msg) TROUPE_NOEXCEPT;
+
+/*
+ * Zero in a spawn option means: what the type says, else the default. All
+ * pointed-to options are copied before the call returns.
+ */
+typedef struct troupe_spawn_options {
+    size_t size;
+    const char *name; /* of this child; NULL = a generated one; copied */
+    const void *arg;  /* plain data for start(), copied */
+    size_t arg_bytes; /* both or neither; pass a pointer by its address */
+    uint32_t throughput; /* messages per turn; 0 = TROUPE_THROUGHPUT */
+    uint32_t reserved;
+} troupe_spawn_options;
+
+/* A kind of actor: static, const, shared by all its instances. */
+typedef struct troupe_actor_type {
+    size_t size;
+    const char *name;
+    size_t state_bytes; /* zeroed before start(); aligned to 16 */
+    troupe_behaviour_fn receive;
+    /*
+     * First turn. Not OK = the actor ends as START_FAILED with that code, or
+     * the one troupe_fail() was given; messages that wait are dead letters.
+     */
+    troupe_status (*start)(
+        troupe_self *self, void *state, const void *arg) TROUPE_NOEXCEPT;
+    /* Last turn, after the children have gone, if start() succeeded. */
+    void (*stop)(
+        troupe_self *self, void *state, const troupe_exit *why) TROUPE_NOEXCEPT;
+    const troupe_spawn_options *defaults; /* name and arg unused; or NULL */
+} troupe_actor_type;
+
+/*
+ * Returns at once; start() runs in the child's first turn and messages sent
+ * before that wait. E_EXISTS: a sibling has the name. E_STATE: the spawner is
+ * stopping. E_CLOSED: the system is. E_INVALID: see troupe_last_error(). On
+ * failure nothing exists and `*child` is untouched.
+ */
+TROUPE_API TROUPE_NODISCARD troupe_status troupe_spawn(troupe_self *self,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    troupe_ref *child);
+/* A child of /user; any thread. */
+TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_spawn(
+    troupe_system *system, const troupe_actor_type *type,
+    const troupe_spawn_options *options, troupe_ref *actor);
+
+TROUPE_API troupe_ref troupe_self_ref(const troupe_self *self);
+TROUPE_API troupe_system *troupe_self_system(const troupe_self *self);
+
+/*
+ * Takes effect with the next message; `next` replaces the behaviour on top.
+ * NULL is ignored.
+ */
+TROUPE_API void troupe_become(troupe_self *self, troupe_behaviour_fn next);
+TROUPE_API TROUPE_NODISCARD troupe_status troupe_become_push(
+    troupe_self *self, troupe_behaviour_fn next);
+TROUPE_API troupe_status troupe_unbecome(troupe_self *self); /* E_STATE: last */
+
+/* `return troupe_fail(self, 7);` `return troupe_check(self, status);` */
+TROUPE_API troupe_verdict troupe_fail(troupe_self *self, int32_t code);
+static inline troupe_verdict
+troupe_check(troupe_self *self, troupe_status status)
+{
+    return status == TROUPE_OK
+               ? TROUPE_CONTINUE
+               : troupe_fail(self, TROUPE_CAST(int32_t, status));
+}
+
+TROUPE_END_DECLS
+
+#endif /* TROUPE_ACTOR_H */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TROUPE_COUNTERS_H
+#define TROUPE_COUNTERS_H
+
+#include <troupe/types.h>
+
+TROUPE_BEGIN_DECLS
+
+/*
+ * What the runtime counts anyway. Appended to, never reordered. At a quiet
+ * moment: sent = handled + dropped + dead + refused + queued.
+ */
+#define TROUPE_COUNTER_MAP(X)                                                  \
+    X(sent, COUNTER, "attempts to send")                                       \
+    X(refused, COUNTER, "sends that reported a failure")                       \
+    X(handled, COUNTER, "messages a behaviour took care of")                   \
+    X(dropped, COUNTER, "messages freed by a policy")                          \
+    X(dead, COUNTER, "dead letters")                                           \
+    X(queued, GAUGE, "messages in mailboxes")                                  \
+    X(actors, GAUGE, "live actors")                                            \
+    X(started, COUNTER, "actors started")                                      \
+    X(stopped, COUNTER, "actors stopped")                                      \
+    X(turns, COUNTER, "times an actor got a worker")                           \
+    X(runnable, GAUGE, "actors waiting for a worker")                          \
+    X(injected, COUNTER, "cells handed in by foreign threads")                 \
+    X(steals, COUNTER, "cells taken from another worker")                      \
+    X(steal_misses, COUNTER, "victims found empty")                            \
+    X(parks, COUNTER, "times a worker went to sleep")                          \
+    X(wakes, COUNTER, "times a worker was woken")                              \
+    X(bytes, GAUGE, "bytes held from the allocator")
+
+typedef struct troupe_counters {
+    size_t size; /* TROUPE_OPTIONS(troupe_counters): how much to fill */
+#define TROUPE_COUNTER_MEMBER(name, kind, help) uint64_t name;
+    TROUPE_COUNTER_MAP(TROUPE_COUNTER_MEMBER)
+#undef TROUPE_COUNTER_MEMBER
+} troupe_counters;
+
+/*
+ * Adds up the workers' own counters without stopping them: each number is exact
+ * for some instant during the call, the set is not one snapshot. `queued` is
+ * read from the mailboxes themselves, so the equation is a check and not a
+ * definition; it makes the call a pass over all cells. Any thread. E_VERSION
+ * when the struct is newer than the library, E_INVALID without a size.
+ */
+TROUPE_API troupe_status troupe_counters_read(
+    const troupe_system *system, troupe_counters *counters);
+
+TROUPE_END_DECLS
+
+#endif /* TROUPE_COUNTERS_H */

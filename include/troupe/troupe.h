@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TROUPE_TROUPE_H
+#define TROUPE_TROUPE_H
+
+/*
+ * troupe: actors for servers in C. Read in this order; each header includes
+ * what it needs and compiles alone. <troupe/testkit.h> belongs to a library of
+ * its own.
+ */
+
+/* values */
+#include <troupe/decl.h>
+#include <troupe/message.h>
+#include <troupe/status.h>
+#include <troupe/types.h>
+#include <troupe/version.h>
+
+/* actors */
+#include <troupe/actor.h>
+#include <troupe/exit.h>
+#include <troupe/mailbox.h>
+#include <troupe/send.h>
+#include <troupe/stop.h>
+#include <troupe/tree.h>
+
+/* the system and its surroundings */
+#include <troupe/deadletter.h>
+#include <troupe/driven.h>
+#include <troupe/port.h>
+#include <troupe/system.h>
+
+/* seeing into it */
+#include <troupe/counters.h>
+#include <troupe/inspect.h>
+#include <troupe/log.h>
+
+#endif /* TROUPE_TROUPE_H */
