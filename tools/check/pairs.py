@@ -1,36 +1,156 @@
 #!/usr/bin/env python3
-"""Every atomic operation names its pairing; every pairing has two sides."""
-import pathlib, re, sys
+"""Every atomic operation names its pairing; every pairing has two sides.
 
-OP = re.compile(r"\btrp_(?:load|store|swap|cas|add|and|or|fence)\w*_"
-                r"(relaxed|acquire|release|acq_rel|seq_cst)\(")
-TAG = re.compile(r"pairs: ([a-z_]+\.[a-z_]+)")
+    trp_store_release(&node->next, prev); /* pairs: ring.link, ring.order */
+    /* relaxed: only this thread writes it. */
+    head = trp_load_relaxed(&ring->head);
+
+A `pairs:` comment stands on the lines of the call, on the line above, in the
+same statement or above the statement. A `relaxed:` comment may also end up to
+three lines above; over a run of statements that are all relaxed, one is enough.
+An edge needs an operation that publishes and one that observes; where
+docs/memory-model.md exists, it explains the edge.
+"""
+import re
+
+from common import finish, root, sources, split
+
+OP = re.compile(r"\btrp_(load|store|swap|cas|add|sub|and|or|fence)\w*?_"
+                r"(relaxed|acquire|release|acq_rel|seq_cst)(?:_weak)?\s*\(")
+RAW = re.compile(r"\batomic_\w+\s*\(|\bmemory_order_|\b__atomic_\w+|"
+                 r"\b__sync_\w+|\bck_pr_(?!stall\b)\w+")
+EDGE = r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*"
+TAGS = re.compile(rf"\bpairs: ({EDGE}(?:, {EDGE})*)")
+REASON = re.compile(r"\brelaxed: \w")
 PUBLISH = {"release", "acq_rel", "seq_cst"}
 OBSERVE = {"acquire", "acq_rel", "seq_cst"}
+EXEMPT = "base/atomic.h"
 
-bad, sides = [], {}
-for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.[ch]")):
-    if path.name == "atomic.h":
-        continue
-    lines = path.read_text().splitlines()
-    for n, line in enumerate(lines):
-        for order in OP.findall(line):
-            near = " ".join(lines[max(0, n - 2):n + 1])
-            where = f"{path}:{n + 1}"
+
+class Source:
+    """The lines of a file, the statement each is part of, and the comments."""
+
+    def __init__(self, text):
+        code, self.comments = split(text)
+        self.code = code.splitlines()
+        self.first = []  # line -> first line of its statement
+        self.last = {}   # first line -> last line
+        start = 0
+        for n, line in enumerate(self.code):
+            self.first.append(start)
+            self.last[start] = n
+            bare = line.rstrip("\\ ")
+            if not bare or bare[-1] in ";{}:" or bare.lstrip()[0] == "#":
+                start = n + 1
+
+    def begun_on(self, first, last):
+        return [text for a, _, text in self.comments if first <= a <= last]
+
+    def block_above(self, line):
+        """Comments that stand alone and end on the line before."""
+        found = []
+        for a, b, text in reversed(self.comments):
+            if b == line - 1 and not any(
+                    self.code[n].strip() for n in range(a, b + 1)):
+                found.append(text)
+                line = a
+        return found
+
+    def ended_on(self, first, last):
+        return [text for _, b, text in self.comments if first <= b <= last]
+
+    def orders(self, first):
+        """Orders of all operations of the statement."""
+        text = "\n".join(self.code[first:self.last[first] + 1])
+        return {order for _, order in OP.findall(text)}
+
+    def call_end(self, line, column):
+        """Line of the parenthesis that closes the call."""
+        depth = 0
+        for n in range(line, len(self.code)):
+            for c in self.code[n][column if n == line else 0:]:
+                depth += (c == "(") - (c == ")")
+                if c == ")" and depth == 0:
+                    return n
+        return line
+
+
+def tags_of(source, line, column):
+    first = source.first[line]
+    for comments in (source.begun_on(line, source.call_end(line, column)),
+                     source.block_above(line),
+                     source.begun_on(first, source.last[first]),
+                     source.block_above(first)):
+        found = [tag for text in comments
+                 for tags in TAGS.findall(text) for tag in tags.split(", ")]
+        if found:
+            return found
+    return []
+
+
+def has_reason(source, line):
+    first = source.first[line]
+    comments = source.begun_on(first, source.last[first])
+    while first > 0 and source.code[first - 1].strip() and \
+            source.orders(source.first[first - 1]) == {"relaxed"}:
+        first = source.first[first - 1]
+        comments += source.begun_on(first, source.last[first])
+    comments += source.ended_on(first - 3, first - 1)
+    comments += source.block_above(first)
+    return any(REASON.search(text) for text in comments)
+
+
+def side(kind, order):
+    """(publishes, observes)"""
+    return (order in PUBLISH and kind != "load",
+            order in OBSERVE and kind != "store")
+
+
+def check_file(source, where, bad, edges):
+    count = 0
+    for n, line in enumerate(source.code):
+        if RAW.search(line):
+            bad.append(f"{where}:{n + 1}: raw atomic; use {EXEMPT}")
+        for match in OP.finditer(line):
+            kind, order = match.groups()
+            count += 1
             if order == "relaxed":
-                if "relaxed: " not in near:
-                    bad.append(f"{where}: relaxed without a reason")
+                if not has_reason(source, n):
+                    bad.append(f"{where}:{n + 1}: relaxed without a reason")
                 continue
-            tag = TAG.search(line) or TAG.search(lines[n - 1])
-            if not tag:
-                bad.append(f"{where}: {order} without `pairs: unit.name`")
-                continue
-            sides.setdefault(tag[1], []).append((order, where))
-    if re.search(r"\batomic_\w+\(|memory_order_", path.read_text()):
-        bad.append(f"{path}: raw C11 atomic; use base/atomic.h")
-for tag, uses in sorted(sides.items()):
-    orders = {order for order, _ in uses}
-    if not orders & PUBLISH or not orders & OBSERVE:
-        bad.append(f"{uses[0][1]}: pair {tag} has only one side")
-print("\n".join(bad) or f"ok: {len(sides)} pairs")
-sys.exit(bool(bad))
+            tags = tags_of(source, n, match.start())
+            if not tags:
+                bad.append(f"{where}:{n + 1}: {order} without "
+                           "`pairs: unit.edge`")
+            for tag in tags:
+                edges.setdefault(tag, []).append(
+                    (kind, side(kind, order), f"{where}:{n + 1}"))
+    return count
+
+
+def check_edges(edges, model, bad):
+    for tag, uses in sorted(edges.items()):
+        where = uses[0][2]
+        alone = len(uses) == 1 and uses[0][0] == "fence"
+        if alone or not any(s[0] for _, s, _ in uses) \
+                or not any(s[1] for _, s, _ in uses):
+            bad.append(f"{where}: pair {tag} has only one side")
+        if model is not None and not re.search(
+                rf"(?<![\w.]){re.escape(tag)}(?![\w])", model):
+            bad.append(f"{where}: pair {tag} is not in docs/memory-model.md")
+
+
+top = root()
+faults, all_edges, operations = [], {}, 0
+paths = [p for p in sources(top, "lib")
+         if p.relative_to(top / "lib").as_posix() != EXEMPT]
+for path in paths:
+    operations += check_file(Source(path.read_text()),
+                             path.relative_to(top).as_posix(),
+                             faults, all_edges)
+memory_model = top / "docs" / "memory-model.md"
+check_edges(all_edges,
+            memory_model.read_text() if memory_model.exists() else None, faults)
+if not operations:
+    faults.append(f"{top}: no atomic operation below lib/")
+finish(faults, f"{operations} operations, {len(all_edges)} pairs")

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Relative links in Markdown lead to a file, and to a heading if they say so."""
+import re
+import urllib.parse
+
+from common import finish, root
+
+FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.M | re.S)
+CODE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|"
+                  r"^\[[^\]]+\]:\s+(\S+)", re.M)
+HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.M)
+SKIPPED = re.compile(r"(^|/)(build[^/]*|out|\.git|subprojects|target)(/|$)")
+
+
+def without_code(text):
+    return CODE.sub("", FENCE.sub("", text))
+
+
+def anchors(path):
+    """What GitHub makes of the headings: lower case, dashes, no punctuation."""
+    found = set()
+    for heading in HEADING.findall(FENCE.sub("", path.read_text())):
+        text = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        count = 1
+        name = text
+        while name in found:
+            name = f"{text}-{count}"
+            count += 1
+        found.add(name)
+    return found
+
+
+top = root()
+faults, count = [], 0
+pages = sorted(path for path in top.rglob("*.md")
+               if not SKIPPED.search(path.relative_to(top).as_posix()))
+for page in pages:
+    where = page.relative_to(top).as_posix()
+    for link in LINK.findall(without_code(page.read_text())):
+        link = urllib.parse.unquote(link[0] or link[1])
+        if re.match(r"[a-z]+:", link):
+            continue  # another site; checked by nobody
+        count += 1
+        name, _, anchor = link.partition("#")
+        target = page if not name else (
+            top / name.lstrip("/") if name[0] == "/" else page.parent / name)
+        if not target.exists():
+            faults.append(f"{where}: {link} does not exist")
+        elif anchor and target.suffix == ".md" \
+                and anchor not in anchors(target):
+            faults.append(f"{where}: {link}: no such heading")
+if not pages:
+    faults.append(f"{top}: no Markdown")
+finish(faults, f"{count} links in {len(pages)} pages")
