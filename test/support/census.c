@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static uint32_t
@@ -89,4 +90,22 @@ test_resident_bytes(void)
     }
     (void)fclose(file);
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t
+test_resident_bytes_in(void *at, size_t bytes)
+{
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    size_t pages = bytes / page_bytes;
+    unsigned char *present = malloc(pages);
+    uint64_t count = 0;
+
+    if (present == NULL || mincore(at, pages * page_bytes, present) != 0) {
+        abort();
+    }
+    for (size_t i = 0; i < pages; i++) {
+        count += present[i] & 1;
+    }
+    free(present);
+    return count * page_bytes;
 }

@@ -5,6 +5,7 @@
 /* What a process holds besides memory: threads and descriptors. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct test_census {
@@ -23,5 +24,8 @@ bool test_census_is(struct test_census before);
 
 /* Resident memory of this process, in bytes. */
 uint64_t test_resident_bytes(void);
+
+/* Of a part of the address space; `at` is the start of a page. */
+uint64_t test_resident_bytes_in(void *at, size_t bytes);
 
 #endif /* TEST_SUPPORT_CENSUS_H */
