@@ -12,12 +12,16 @@ for folder in lib include bench test examples; do
     [ -d "$folder" ] && folders="$folders $folder"
 done
 # shellcheck disable=SC2086  # a list of names without blanks
-count=$(find $folders -name '*.[ch]' | wc -l)
-if [ "$count" -eq 0 ]; then
+files=${folders:+$(find $folders -name '*.[ch]' | sort)}
+if [ -z "$files" ]; then
     echo "$top: no sources"
     exit 1
 fi
 # shellcheck disable=SC2086
-find $folders -name '*.[ch]' -print0 |
-    xargs -0 clang-format-14 --dry-run -Werror || exit 1
-echo "ok: $count files"
+if ! faults=$(printf '%s\n' $files |
+    xargs clang-format-14 --dry-run -Werror 2>&1); then
+    echo "$faults" | sed -n 's/^\([^: ]*\):[0-9]*:.*/\1/p' | sort -u |
+        sed 's/$/: clang-format-14 would change it/'
+    exit 1
+fi
+echo "ok: $(echo "$files" | wc -l) files"

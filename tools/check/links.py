@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Relative links in Markdown lead to a file, and to a heading if they say so."""
+"""Relative links in Markdown lead to a file, and to its heading if they say."""
 import re
 import urllib.parse
 

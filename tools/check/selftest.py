@@ -87,6 +87,10 @@ trp_ring_pop(struct trp_ring *ring)
                     "[here](#a-page-of-it) [site](https://example.org/x)\n"
                     "```\n[no](link.md)\n```\n"
                     "<!-- program: examples/hello.c -->\n```c\nint x;\n```\n",
+    "docs/decisions/README.md": "# Decisions\n\n<!-- index:begin -->\n\n"
+                                "- [0001: one](0001-one.md)\n\n"
+                                "<!-- index:end -->\n",
+    "docs/decisions/0001-one.md": "# 0001: one\n",
     "examples/hello.c": "/* SPDX-License-Identifier: MIT */\nint x;\n",
     "test/wait_test.c": "/* sleep(1) */\nint nosleep(void);\n",
     "test/run.sh": "# sleep 5\necho asleep\n",
@@ -201,9 +205,9 @@ PLANTED = [
      "is in 2 places"),
     ("man.py", MAN, None, "*troupe_gone*()\n", "no header declares"),
     ("format.sh", SEND, "    return to;", "  return to;",
-     "should be clang-formatted"),
+     "clang-format-14 would change it"),
     ("format.sh", "test/x_test.c", None, "int  x;\n",
-     "should be clang-formatted"),
+     "clang-format-14 would change it"),
     ("links.py", PAGE, "memory-model.md#model", "missing.md", "does not exist"),
     ("links.py", PAGE, "memory-model.md#model", "memory-model.md#mood",
      "no such heading"),
@@ -219,6 +223,13 @@ PLANTED = [
      "relaxed without a reason"),
     ("samples.py", "CONTRIBUTING.md", '"base/one.h"', '"one.h"',
      "folder/file.h"),
+    ("decisions.py", "docs/decisions/0002-two.md", None, "# 0002: two\n",
+     "stale index"),
+    ("decisions.py", "docs/decisions/0001-one.md", "one", "1", "stale index"),
+    ("decisions.py", "docs/decisions/0001-one.md", "0001", "0002",
+     "does not begin with"),
+    ("decisions.py", "docs/decisions/0003-three.md", None, "# 0003: three\n",
+     "expected 0002-"),
     ("sleeps.py", "test/wait_test.c", None, "void f(void)\n{\n    usleep(5);"
      "\n}\n", "1 sleeps in test/, at most 0"),
     ("sleeps.py", "test/wait_test.c", None, "void f(void)\n{\n    poll(NULL, 0,"
