@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/cell.h"
+
+#include "actor/mailbox.h"
+#include "actor/registry.h"
+#include "actor/watch.h"
+#include "os/arena.h"
+
+#include <string.h>
+
+/* Cold parts are made usable this many at a time: 3 pages of 4 KiB. */
+#define COLD_STEP UINT32_C(4096)
+
+/* Makes the cold part of cell `index` usable. Idempotent: nobody waits. */
+static bool
+commit_cold(struct trp_core *core, uint32_t index)
+{
+    uint32_t from =
+        trp_load_acquire(&core->cold_committed); /* pairs: cell.cold */
+    uint32_t to = (index / COLD_STEP + 1) * COLD_STEP;
+
+    if (TRP_LIKELY(index < from)) {
+        return true;
+    }
+    if (!trp_heap_may_grow(&core->heap) ||
+        !trp_arena_commit(&core->cold[from],
+            (size_t)(to - from) * sizeof(struct trp_cold))) {
+        return false;
+    }
+    while (from < to && !trp_cas_acq_rel(&core->cold_committed, /* pairs:
+                                                                   cell.cold */
+        &from, to)) {
+    }
+    return true;
+}
+
+/* --- extras --------------------------------------------------------------- */
+
+static void
+free_extra(struct trp_core *core, struct trp_extra *extra)
+{
+    struct trp_watcher *watcher = extra->watchers;
+
+    while (watcher != NULL) {
+        struct trp_watcher *next = watcher->next;
+
+        trp_heap_free(&core->heap, watcher, sizeof *watcher);
+        watcher = next;
+    }
+    trp_heap_free(&core->heap, extra->name,
+        extra->name != NULL ? extra->name_bytes + 1 : 0);
+    trp_heap_free(&core->heap, extra->arg, extra->arg_bytes);
+    trp_heap_free(&core->heap, extra->stack,
+        extra->stack_capacity * sizeof(troupe_behaviour_fn));
+    trp_heap_free(&core->heap, extra, sizeof *extra);
+}
+
+static struct trp_extra *
+new_extra(struct trp_core *core, const struct trp_birth *birth)
+{
+    struct trp_extra *extra = trp_heap_alloc(&core->heap, sizeof *extra);
+    bool good = extra != NULL;
+
+    if (good && birth->name != NULL) {
+        extra->name_bytes = strlen(birth->name);
+        extra->name = trp_heap_alloc(&core->heap, extra->name_bytes + 1);
+        good = extra->name != NULL;
+        if (good) {
+            memcpy(extra->name, birth->name, extra->name_bytes);
+        }
+    }
+    if (good && birth->arg_bytes != 0) {
+        extra->arg = trp_heap_alloc(&core->heap, birth->arg_bytes);
+        good = extra->arg != NULL;
+        if (good) {
+            extra->arg_bytes = birth->arg_bytes;
+            memcpy(extra->arg, birth->arg, birth->arg_bytes);
+        }
+    }
+    if (good) {
+        extra->throughput = birth->throughput;
+        return extra;
+    }
+    if (extra != NULL) {
+        free_extra(core, extra);
+    }
+    return NULL;
+}
+
+static struct trp_extra *
+cell_extra_locked(struct trp_core *core, struct trp_cold *cold)
+{
+    static const struct trp_birth nothing = {0};
+    /* relaxed: under lock. */
+    struct trp_extra *extra = trp_load_relaxed(&cold->extra);
+
+    if (extra == NULL) {
+        extra = new_extra(core, &nothing);
+        trp_store_release(&cold->extra, extra); /* pairs: cell.extra */
+    }
+    return extra;
+}
+
+struct trp_extra *
+trp_cell_extra(struct trp_core *core, struct trp_cell *cell)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    struct trp_extra *extra;
+
+    trp_lock_acquire(&cold->lock);
+    extra = cell_extra_locked(core, cold);
+    trp_lock_release(&cold->lock);
+    return extra;
+}
+
+/* --- the tree ------------------------------------------------------------- */
+
+/* Siblings in spawn order: a ring through prev and next, closed at first. */
+static void
+link_child_locked(
+    struct trp_core *core, struct trp_cold *parent, uint32_t index)
+{
+    struct trp_cold *child = &core->cold[index];
+
+    if (parent->first == 0) {
+        parent->first = child->prev = child->next = index;
+        return;
+    }
+    child->next = parent->first;
+    child->prev = core->cold[parent->first].prev;
+    core->cold[child->prev].next = index;
+    core->cold[parent->first].prev = index;
+}
+
+static void
+unlink_child_locked(
+    struct trp_core *core, struct trp_cold *parent, uint32_t index)
+{
+    struct trp_cold *child = &core->cold[index];
+
+    if (child->next == index) {
+        parent->first = 0;
+        return;
+    }
+    core->cold[child->prev].next = child->next;
+    core->cold[child->next].prev = child->prev;
+    if (parent->first == index) {
+        parent->first = child->next;
+    }
+}
+
+/* E_STATE: the parent is stopping or has gone; E_EXISTS: the name is taken. */
+static troupe_status
+join_tree(struct trp_core *core, troupe_ref parent, uint32_t index,
+    struct trp_extra *extra)
+{
+    struct trp_cell *cell = trp_cell_at(core, parent.index);
+    struct trp_cold *cold = &core->cold[parent.index];
+    troupe_status status = TROUPE_OK;
+
+    trp_lock_acquire(&cold->lock);
+    if (trp_load_acquire(&cell->generation) != parent.generation || /* pairs:
+                                                              cell.life */
+        (trp_cell_flags(cell) & TRP_CELL_STOPPING) != 0) {
+        status = TROUPE_E_STATE;
+    } else if (extra != NULL && extra->name != NULL) {
+        trp_lock_acquire(&core->names);
+        extra->index = index;
+        if (trp_registry_find_locked(core, parent.index, extra->name,
+                extra->name_bytes) != NULL) {
+            status = TROUPE_E_EXISTS;
+        } else if (!trp_registry_add_locked(core, parent.index, extra)) {
+            status = TROUPE_E_NOMEM;
+        }
+        trp_lock_release(&core->names);
+    }
+    if (status == TROUPE_OK) {
+        link_child_locked(core, cold, index);
+    }
+    trp_lock_release(&cold->lock);
+    return status;
+}
+
+/* --- birth ---------------------------------------------------------------- */
+
+static struct trp_pool_cache *
+cells_of(struct trp_local *local)
+{
+    return local != NULL ? &local->cells : NULL;
+}
+
+/* State of more than 16 bytes: a block of the message pool, or of the heap. */
+static bool
+make_state(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, size_t bytes)
+{
+    uint32_t class = trp_log2_ceil((bytes + 63) / 64);
+
+    memset(&cell->state, 0, sizeof cell->state);
+    if (bytes <= sizeof cell->state) {
+        return true;
+    }
+    if (class < core->messages.classes) {
+        uint32_t unit = trp_pool_take(&core->messages,
+            local != NULL ? &local->messages : NULL, class);
+
+        if (unit == TRP_POOL_NONE) {
+            return false;
+        }
+        cell->state.memory = trp_pool_address(&core->messages, unit);
+        memset(cell->state.memory, 0, bytes);
+    } else {
+        cell->state.memory = trp_heap_alloc(&core->heap, bytes);
+        if (cell->state.memory == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+free_state(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, size_t bytes)
+{
+    if (bytes <= sizeof cell->state) {
+        return;
+    }
+    if (trp_log2_ceil((bytes + 63) / 64) < core->messages.classes) {
+        trp_pool_give(&core->messages, local != NULL ? &local->messages : NULL,
+            trp_pool_unit(&core->messages, cell->state.memory));
+    } else {
+        trp_heap_free(&core->heap, cell->state.memory, bytes);
+    }
+}
+
+static size_t
+state_bytes(const troupe_actor_type *type)
+{
+    return type != NULL ? type->state_bytes : 0;
+}
+
+/* A cell whose ring is closed and empty; generation and tickets go on. */
+static troupe_status
+take_cell(struct trp_core *core, struct trp_local *local, uint32_t *index)
+{
+    uint32_t unit = trp_pool_take(&core->cells, cells_of(local), 0);
+
+    if (unit == TRP_POOL_NONE) {
+        /* relaxed: only to tell the two reasons apart. */
+        if (trp_load_relaxed(&core->cells.class[0].bump) >=
+            core->cells.class[0].end) {
+            return trp_refuse(TROUPE_E_LIMIT, "troupe_spawn",
+                "TROUPE_MAX_ACTORS", "actors are alive already", "%u",
+                core->cells.class[0].end - 1);
+        }
+        return TROUPE_E_NOMEM;
+    }
+    if (!commit_cold(core, unit)) {
+        trp_pool_give(&core->cells, cells_of(local), unit);
+        return TROUPE_E_NOMEM;
+    }
+    *index = unit;
+    return TROUPE_OK;
+}
+
+/* Everything but the ring's word: nobody else can reach the cell yet. */
+static void
+fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
+    const struct trp_birth *birth, struct trp_extra *extra)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    bool has_start = birth->type != NULL && birth->type->start != NULL;
+    uint32_t flags = has_start ? TRP_CELL_STARTING : TRP_CELL_STARTED;
+    /* relaxed: a dead cell's word changes only by stray flags. */
+    uint32_t tail = trp_ring_tail(trp_load_relaxed(&cell->ring.word)) + 1;
+
+    if (birth->kind == TRP_KIND_PORT) {
+        cell->state.port = birth->port;
+    }
+    if (state_bytes(birth->type) > sizeof cell->state) {
+        flags |= TRP_CELL_BOXED_STATE;
+    }
+    if (birth->throughput != 0) {
+        flags |= TRP_CELL_THROUGHPUT;
+    }
+    trp_cell_set_flags(cell, flags);
+    /* relaxed, all of them: published with the word, or with the tree. */
+    trp_store_relaxed(&cell->ring.head, tail);
+    cell->ring.segment = TRP_POOL_NONE;
+    trp_store_relaxed(&cell->hint, 0);                    /* relaxed: same */
+    trp_store_relaxed(&cell->kind, (uint8_t)birth->kind); /* relaxed: same */
+    cell->behaviour = birth->type != NULL ? birth->type->receive : NULL;
+    if (trp_load_relaxed(&cell->generation) == 0) { /* relaxed: same */
+        trp_store_relaxed(&cell->generation,
+            core->first_generation); /* relaxed: same */
+    }
+    trp_store_relaxed(&cold->type, birth->type);      /* relaxed: same */
+    trp_store_relaxed(&cold->extra, extra);           /* relaxed: same */
+    trp_store_relaxed(&cold->parent, parent.index);   /* relaxed: same */
+    cold->first = 0;
+    cold->birth = tail;
+    trp_store_relaxed(&cold->wraps, 0); /* relaxed: same */
+    cold->code = 0;
+}
+
+static void
+abandon_cell(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, const struct trp_birth *birth,
+    struct trp_extra *extra)
+{
+    trp_store_relaxed(&cell->kind, TRP_KIND_NONE); /* relaxed: never alive */
+    free_state(core, local, cell, state_bytes(birth->type));
+    if (extra != NULL) {
+        free_extra(core, extra);
+    }
+    trp_pool_give(
+        &core->cells, cells_of(local), trp_cell_index(core, cell));
+}
+
+/* Into the registry and below `parent`; a root has only a name. */
+static troupe_status
+place(struct trp_core *core, troupe_ref parent, uint32_t index,
+    struct trp_extra *extra)
+{
+    troupe_status status = TROUPE_OK;
+
+    if (parent.index != 0) {
+        return join_tree(core, parent, index, extra);
+    }
+    extra->index = index;
+    trp_lock_acquire(&core->names);
+    if (!trp_registry_add_locked(core, 0, extra)) {
+        status = TROUPE_E_NOMEM;
+    }
+    trp_lock_release(&core->names);
+    return status;
+}
+
+troupe_status
+trp_cell_create(struct trp_core *core, struct trp_local *local,
+    troupe_ref parent, const struct trp_birth *birth, troupe_ref *ref)
+{
+    struct trp_extra *extra = NULL;
+    struct trp_cell *cell;
+    troupe_status status;
+    uint32_t index = 0;
+    uint64_t word;
+
+    status = take_cell(core, local, &index);
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    cell = trp_cell_at(core, index);
+    if (!make_state(core, local, cell, state_bytes(birth->type))) {
+        trp_pool_give(&core->cells, cells_of(local), index);
+        return TROUPE_E_NOMEM;
+    }
+    if (birth->name != NULL || birth->arg_bytes != 0 ||
+        birth->throughput != 0) {
+        extra = new_extra(core, birth);
+        if (extra == NULL) {
+            abandon_cell(core, local, cell, birth, NULL);
+            return TROUPE_E_NOMEM;
+        }
+    }
+    fill_cell(core, cell, parent, birth, extra);
+    /*
+     * Open, but S is ours until the end: once it is in the tree a stop must
+     * reach it, and nobody may run it before it is complete.
+     */
+    word = trp_ring_word(
+        trp_cold_of(core, cell)->birth, 0, TRP_RING_SCHEDULED);
+    trp_store_release(&cell->ring.word, word); /* pairs: ring.claim */
+    status = place(core, parent, index, extra);
+    if (status != TROUPE_OK) {
+        trp_ring_close(&cell->ring); /* C1 */
+        abandon_cell(core, local, cell, birth, extra);
+        return status;
+    }
+    *ref = trp_cell_ref(core, cell);
+    if ((trp_cell_flags(cell) & TRP_CELL_STARTING) != 0 ||
+        !trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
+            word & ~TRP_RING_SCHEDULED)) {
+        trp_mailbox_wake(core, local, cell);
+    }
+    return TROUPE_OK;
+}
+
+/* --- death ---------------------------------------------------------------- */
+
+/* From here on refs to it are dead. Returns who watches it. */
+static struct trp_extra *
+end_life(struct trp_core *core, struct trp_cell *cell, struct trp_cold *cold)
+{
+    struct trp_extra *extra;
+    uint32_t generation;
+
+    trp_lock_acquire(&cold->lock);
+    extra = trp_load_relaxed(&cold->extra); /* relaxed: under lock */
+    generation = trp_load_relaxed(&cell->generation) + 1; /* relaxed: ours */
+    /* relaxed: published by life; whoever sees the new life sees no kind. */
+    trp_store_relaxed(&cell->kind, TRP_KIND_NONE);
+    trp_store_release(&cell->generation, /* pairs: cell.life */
+        generation != 0 ? generation : 1);
+    trp_lock_release(&cold->lock);
+    if (extra != NULL) {
+        trp_lock_acquire(&core->names);
+        if (extra->name != NULL) {
+            trp_registry_remove_locked(core, extra);
+        }
+        trp_store_relaxed(&cold->extra, NULL); /* relaxed: under names */
+        trp_lock_release(&core->names);
+    }
+    return extra;
+}
+
+/* Out of the tree. The parent, if it waits for its last child; else none. */
+static troupe_ref
+leave_tree(struct trp_core *core, uint32_t parent, uint32_t index)
+{
+    struct trp_cold *cold = &core->cold[parent];
+    struct trp_cell *cell = trp_cell_at(core, parent);
+    troupe_ref waiting = TROUPE_NONE;
+
+    trp_lock_acquire(&cold->lock);
+    unlink_child_locked(core, cold, index);
+    if (cold->first == 0 &&
+        (trp_cell_flags(cell) & TRP_CELL_STOPPING) != 0) {
+        waiting = trp_cell_ref(core, cell);
+    }
+    trp_lock_release(&cold->lock);
+    return waiting;
+}
+
+void
+trp_cell_destroy(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, const troupe_exit *exit)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    uint32_t index = trp_cell_index(core, cell);
+    /* relaxed: constant in a life, and ours. */
+    uint32_t parent = trp_load_relaxed(&cold->parent);
+    troupe_ref waiting = TROUPE_NONE;
+    struct trp_extra *extra;
+
+    free_state(core, local, cell,
+        state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
+    extra = end_life(core, cell, cold);
+    if (parent != 0) {
+        waiting = leave_tree(core, parent, index);
+    }
+    if (extra != NULL) {
+        for (struct trp_watcher *watcher = extra->watchers; watcher != NULL;
+             watcher = watcher->next) {
+            trp_watch_notify(core, local, watcher->ref, exit);
+        }
+        free_extra(core, extra);
+    }
+    /* relaxed: ours until it is given back. */
+    if (trp_load_relaxed(&cell->generation) != core->first_generation) {
+        trp_pool_give(&core->cells, cells_of(local), index); /* else C2 */
+    }
+    if (waiting.index != 0) {
+        trp_mailbox_request(core, local, waiting, TRP_RING_SIGNAL);
+    }
+}
+
+/* --- watching ------------------------------------------------------------- */
+
+static const troupe_msg_type down_type = {
+    sizeof(troupe_msg_type), "down", sizeof(troupe_exit), TROUPE_TAG_DOWN, 0,
+    NULL};
+
+_Static_assert(sizeof(troupe_exit) <= TRP_INLINE_BYTES, "needs no memory");
+
+void
+trp_watch_notify(struct trp_core *core, struct trp_local *local,
+    troupe_ref watcher, const troupe_exit *exit)
+{
+    struct trp_item item = {0};
+
+    item.mark = (uint64_t)(uintptr_t)&down_type |
+                (uint64_t)sizeof *exit << TRP_MARK_LENGTH_SHIFT;
+    trp_item_copy(&item, exit, sizeof *exit);
+    trp_book(core, local, sent, 1);
+    if (trp_mailbox_deliver(core, local, watcher, &item) != TROUPE_OK) {
+        troupe_msg view;
+
+        trp_item_view(&item, &view);
+        trp_dead_letter(core, local, watcher, &view, TROUPE_DEAD_STOPPED);
+    }
+}
+
+static bool
+is_watched_by(const struct trp_extra *extra, troupe_ref watcher)
+{
+    for (const struct trp_watcher *w = extra->watchers; w != NULL;
+         w = w->next) {
+        if (troupe_ref_equal(w->ref, watcher)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+troupe_status
+trp_watch_add(struct trp_core *core, struct trp_local *local,
+    troupe_ref subject, troupe_ref watcher, bool *added)
+{
+    const troupe_exit gone = {.actor = subject, .kind = TROUPE_EXIT_UNKNOWN};
+    struct trp_watcher *entry = NULL;
+    struct trp_cell *cell;
+    struct trp_cold *cold;
+    struct trp_extra *extra;
+    bool alive;
+
+    if (added != NULL) {
+        *added = true;
+    }
+    if (!trp_ref_is_possible(core, subject)) {
+        trp_watch_notify(core, local, watcher, &gone);
+        return TROUPE_OK;
+    }
+    cell = trp_cell_at(core, subject.index);
+    cold = trp_cold_of(core, cell);
+    entry = trp_heap_alloc(&core->heap, sizeof *entry);
+    if (entry == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    entry->ref = watcher;
+    trp_lock_acquire(&cold->lock);
+    alive = trp_load_acquire(&cell->generation) == subject.generation &&
+            trp_cell_kind(cell) != TRP_KIND_NONE; /* pairs: cell.life */
+    if (alive) {
+        extra = cell_extra_locked(core, cold);
+        if (extra == NULL) {
+            trp_lock_release(&cold->lock);
+            trp_heap_free(&core->heap, entry, sizeof *entry);
+            return TROUPE_E_NOMEM;
+        }
+        if (!is_watched_by(extra, watcher)) {
+            entry->next = extra->watchers;
+            extra->watchers = entry;
+            entry = NULL;
+        } else if (added != NULL) {
+            *added = false;
+        }
+    }
+    trp_lock_release(&cold->lock);
+    trp_heap_free(&core->heap, entry, sizeof *entry);
+    if (!alive) {
+        trp_watch_notify(core, local, watcher, &gone);
+    }
+    return TROUPE_OK;
+}
+
+void
+trp_watch_remove(struct trp_core *core, troupe_ref subject, troupe_ref watcher)
+{
+    struct trp_watcher *found = NULL;
+    struct trp_cell *cell;
+    struct trp_cold *cold;
+    struct trp_extra *extra;
+
+    if (!trp_ref_is_possible(core, subject)) {
+        return;
+    }
+    cell = trp_cell_at(core, subject.index);
+    cold = trp_cold_of(core, cell);
+    trp_lock_acquire(&cold->lock);
+    extra = trp_load_relaxed(&cold->extra); /* relaxed: under lock */
+    if (trp_load_acquire(&cell->generation) == subject.generation &&
+        extra != NULL) { /* pairs: cell.life */
+        struct trp_watcher **link = &extra->watchers;
+
+        while (*link != NULL && !troupe_ref_equal((*link)->ref, watcher)) {
+            link = &(*link)->next;
+        }
+        found = *link;
+        if (found != NULL) {
+            *link = found->next;
+        }
+    }
+    trp_lock_release(&cold->lock);
+    trp_heap_free(&core->heap, found, sizeof *found);
+}
+
+/* --- the end of all ------------------------------------------------------- */
+
+void
+trp_core_fini_cells(struct trp_core *core)
+{
+    uint32_t committed;
+
+    if (core->cold == NULL || core->cells.base == NULL) {
+        return;
+    }
+    /* relaxed, all of them: no other thread is left. */
+    committed = trp_load_relaxed(&core->cold_committed);
+    for (uint32_t index = 1; index < trp_load_relaxed(/* relaxed: same */
+                                 &core->cells.class[0].bump) &&
+                             index < committed;
+         index++) {
+        struct trp_cell *cell = trp_cell_at(core, index);
+        struct trp_cold *cold = &core->cold[index];
+        struct trp_extra *extra = trp_load_relaxed(&cold->extra); /* relaxed:
+                                                                     same */
+
+        if (trp_cell_kind(cell) != TRP_KIND_NONE) {
+            free_state(core, NULL, cell,
+                state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
+        }
+        if (extra != NULL) {
+            free_extra(core, extra);
+            trp_store_relaxed(&cold->extra, NULL); /* relaxed: same */
+        }
+    }
+}

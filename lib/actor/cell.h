@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_ACTOR_CELL_H
+#define TRP_ACTOR_CELL_H
+
+/*
+ * An actor's memory: 128 bytes that messages touch, 48 bytes that they do not,
+ * and an `extra` for the few that have a name, a start argument, watchers or a
+ * stack of behaviours.
+ *
+ *   cell   |ring 16|behaviour|task|generation flags|-|state 16|slot 32|slot 32|
+ *   cold   |type|extra|parent prev next first|birth wraps|lock|code|
+ *
+ * Cells are type-stable: never unmapped, so any ref can be looked at. A ref is
+ * {index, generation}; the generation changes when the actor has gone. A cell
+ * is used again at once. That is safe without epochs or counts because tail of
+ * its ring never repeats (ring.h I1): a sender reads the word, then the
+ * generation, then does its CAS. If the CAS succeeds, nothing happened in
+ * between, so the generation was that of the actor it reached
+ * (docs/decisions/0003-no-qsbr.md).
+ *
+ * Invariants
+ *   C1  A cell without an actor has X and S set, so nobody schedules it.
+ *   C2  The generation of an actor never comes back while the system lives: a
+ *       cell that has used them all up is not used again.
+ *   C3  Children go before parents: a parent's cell outlives its children's.
+ *
+ * Pairs
+ *   cell.life   store of generation at the end -> load of generation by a
+ *               reader that is not a sender (path, inspect): kind is gone.
+ *   cell.extra  store of extra -> load of extra by its owner: what is in it.
+ *   cell.cold   CAS of cold_committed -> load of it: the pages are usable.
+ */
+
+#include "actor/core.h"
+#include "queue/ring.h"
+
+enum { /* trp_cell.flags */
+    TRP_CELL_STARTING = 1u << 0,   /* start() has not run */
+    TRP_CELL_STARTED = 1u << 1,    /* stop() is due */
+    TRP_CELL_STOPPING = 1u << 2,   /* X is set, children are going */
+    TRP_CELL_FINISHING = 1u << 3,  /* children gone, stop() has run */
+    TRP_CELL_BOXED_STATE = 1u << 4, /* state is a pointer to memory */
+    TRP_CELL_THROUGHPUT = 1u << 5, /* its own, in the extra */
+    TRP_CELL_EXIT_SHIFT = 8        /* troupe_exit_kind, 3 bits */
+};
+
+enum trp_cell_kind {
+    TRP_KIND_NONE = 0, /* no actor */
+    TRP_KIND_ACTOR = 1,
+    TRP_KIND_PORT = 2,
+    TRP_KIND_GUARDIAN = 3
+};
+
+struct trp_cell {
+    struct trp_ring ring;
+    /* owner of S */
+    troupe_behaviour_fn behaviour;
+    /* whoever scheduled it */
+    struct trp_task task;
+    /* life: written when the actor ends, read by anybody */
+    TRP_ATOMIC(uint32_t) generation;
+    /* owner writes, others look; of a guardian: under its lock */
+    TRP_ATOMIC(uint16_t) flags;
+    TRP_ATOMIC(uint8_t) hint; /* class its ring grows to first */
+    TRP_ATOMIC(uint8_t) kind; /* constant during a life */
+    uint64_t spare;
+    /* owner of S */
+    TRP_ALIGNED(16) union {
+        unsigned char bytes[16];
+        void *memory;
+        struct troupe_port *port; /* of a port */
+    } state;
+    struct trp_slot slots[TRP_RING_OWN_SLOTS];
+};
+
+_Static_assert(sizeof(struct trp_cell) == 128, "two cache lines");
+_Static_assert(offsetof(struct trp_cell, slots) == TRP_RING_SLOTS_OFFSET,
+    "ring.h finds the slots there");
+
+struct trp_watcher {
+    struct trp_watcher *next;
+    troupe_ref ref;
+};
+
+/* Freed under core->names, so that others may read the name under it. */
+struct trp_extra {
+    /* constant */
+    char *name; /* NULL: generated */
+    size_t name_bytes;
+    void *arg;
+    size_t arg_bytes;
+    uint32_t throughput;
+    /* under core->names */
+    uint32_t index; /* of the cell */
+    uint64_t hash;
+    struct trp_extra *same_hash;
+    /* under the cell's lock */
+    struct trp_watcher *watchers;
+    /* owner of S */
+    troupe_behaviour_fn *stack; /* below the current one */
+    uint32_t stack_used, stack_capacity;
+};
+
+struct trp_cold {
+    TRP_ATOMIC(const troupe_actor_type *) type; /* constant during a life */
+    TRP_ATOMIC(struct trp_extra *) extra;       /* set once, under lock */
+    TRP_ATOMIC(uint32_t) parent;                /* constant during a life */
+    uint32_t prev, next;         /* siblings; under the parent's lock */
+    uint32_t first;              /* child; its prev is the last; under lock */
+    uint32_t birth;              /* ticket of the first message */
+    TRP_ATOMIC(uint32_t) wraps;  /* times that head passed 2^32 */
+    struct trp_lock lock;        /* children, watchers, extra */
+    int32_t code;                /* of the exit; owner */
+};
+
+_Static_assert(sizeof(struct trp_cold) == 48, "idle actors are small");
+
+static inline struct trp_cell *
+trp_cell_at(const struct trp_core *core, uint32_t index)
+{
+    return (struct trp_cell *)(void *)(core->cells.base +
+                                       (size_t)index * sizeof(struct trp_cell));
+}
+
+static inline uint32_t
+trp_cell_index(const struct trp_core *core, const struct trp_cell *cell)
+{
+    return (uint32_t)((size_t)((const char *)cell - core->cells.base) /
+                      sizeof(struct trp_cell));
+}
+
+static inline struct trp_cold *
+trp_cold_of(const struct trp_core *core, const struct trp_cell *cell)
+{
+    return &core->cold[trp_cell_index(core, cell)];
+}
+
+/* Whose index lies in memory: true for every ref of this system. */
+static inline bool
+trp_ref_is_possible(const struct trp_core *core, troupe_ref ref)
+{
+    return TRP_LIKELY(ref.index != 0 && ref.generation != 0 &&
+                      ref.index < trp_load_acquire(/* pairs: pool.commit */
+                                      &core->cells.class[0].committed));
+}
+
+static inline troupe_ref
+trp_cell_ref(const struct trp_core *core, struct trp_cell *cell)
+{
+    troupe_ref ref;
+
+    ref.index = trp_cell_index(core, cell);
+    /* relaxed: the caller knows that the actor lives. */
+    ref.generation = trp_load_relaxed(&cell->generation);
+    return ref;
+}
+
+static inline uint64_t
+trp_ref_pack(troupe_ref ref)
+{
+    return ((uint64_t)ref.generation << 32) | ref.index;
+}
+
+static inline troupe_ref
+trp_ref_unpack(uint64_t packed)
+{
+    troupe_ref ref;
+
+    ref.index = (uint32_t)packed;
+    ref.generation = (uint32_t)(packed >> 32);
+    return ref;
+}
+
+static inline uint32_t
+trp_cell_flags(const struct trp_cell *cell)
+{
+    /* relaxed: the owner's own, or a look from outside. */
+    return trp_load_relaxed(&cell->flags);
+}
+
+static inline void
+trp_cell_set_flags(struct trp_cell *cell, uint32_t flags)
+{
+    trp_store_relaxed(&cell->flags, (uint16_t)flags); /* relaxed: owner */
+}
+
+static inline uint32_t
+trp_cell_kind(const struct trp_cell *cell)
+{
+    return trp_load_relaxed(&cell->kind); /* relaxed: constant in a life */
+}
+
+/* Space for troupe_spawn_options, type and state; all checked by the caller. */
+struct trp_birth {
+    const troupe_actor_type *type; /* NULL: port or guardian */
+    const char *name;              /* NULL: generated */
+    const void *arg;
+    size_t arg_bytes;
+    uint32_t throughput; /* 0: the system's */
+    enum trp_cell_kind kind;
+    struct troupe_port *port; /* of a port: its state */
+};
+
+/*
+ * A new cell below `parent` (TROUPE_NONE: a root). E_NOMEM, E_LIMIT, E_EXISTS,
+ * E_STATE (parent is stopping); nothing exists then. It can be sent to at once;
+ * start() runs in its first turn.
+ */
+troupe_status trp_cell_create(struct trp_core *core, struct trp_local *local,
+    troupe_ref parent, const struct trp_birth *birth, troupe_ref *ref);
+
+/*
+ * Owner, ring closed and drained, children gone: frees the name, tells who
+ * watches, gives the cell back. Nothing of it may be touched afterwards.
+ */
+void trp_cell_destroy(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, const troupe_exit *exit);
+
+/* The extra, made if need be; NULL: no memory. Takes the cell's lock. */
+struct trp_extra *trp_cell_extra(struct trp_core *core, struct trp_cell *cell);
+
+/* Last of all, no thread is left: frees what cells still own. */
+void trp_core_fini_cells(struct trp_core *core);
+
+static inline void *
+trp_cell_state(struct trp_cell *cell)
+{
+    return (trp_cell_flags(cell) & TRP_CELL_BOXED_STATE) != 0
+               ? cell->state.memory
+               : cell->state.bytes;
+}
+
+#endif /* TRP_ACTOR_CELL_H */

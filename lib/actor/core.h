@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_ACTOR_CORE_H
+#define TRP_ACTOR_CORE_H
+
+/*
+ * What sends and turns need of a system. A troupe_system begins with one, so
+ * the two have one address: trp_core_of() is the only place that knows.
+ */
+
+#include <troupe/actor.h>
+#include <troupe/deadletter.h>
+
+#include "base/error.h"
+#include "queue/ring.h"
+#include "sched/worker.h"
+
+struct trp_cell;
+struct trp_cold;
+
+/* X(name): one column of the books; see troupe/counters.h. */
+#define TRP_BOOKS_MAP(X)                                                       \
+    X(sent)                                                                    \
+    X(refused)                                                                 \
+    X(handled)                                                                 \
+    X(dropped)                                                                 \
+    X(dead)                                                                    \
+    X(started)                                                                 \
+    X(stopped)
+
+struct trp_books {
+#define TRP_BOOKS_MEMBER(name) TRP_ATOMIC(uint64_t) name;
+    TRP_BOOKS_MAP(TRP_BOOKS_MEMBER)
+#undef TRP_BOOKS_MEMBER
+};
+
+/* One callback at a time runs on a worker; this is its `self`. */
+struct troupe_self {
+    struct trp_core *core;
+    struct trp_local *local;
+    struct trp_worker *worker;
+    struct trp_cell *cell;
+    const troupe_msg *msg; /* the current message, or NULL */
+    struct trp_item *item; /* the same as it lay in the ring */
+    uint32_t spent;        /* TRP_SPENT_* */
+    int32_t code;          /* of troupe_fail() */
+    bool code_is_set;
+};
+
+#define TRP_SPENT_TAKEN 1u /* the message is the user's, or another actor's */
+#define TRP_SPENT_MOVED 2u /* what the payload owned went elsewhere */
+
+/* The actor layer's part of a worker. Its thread only, but for the books. */
+struct trp_local {
+    struct trp_worker *worker;
+    struct troupe_self self;
+    TRP_ALIGNED(64) struct trp_books books; /* this worker writes */
+    struct trp_pool_cache segments;
+    struct trp_pool_cache messages;
+    struct trp_pool_cache cells;
+};
+
+struct trp_registry_table;
+
+struct trp_core {
+    /* constant while actors run */
+    struct trp_pool cells;    /* kept: generations and tickets outlive actors */
+    struct trp_pool segments; /* of rings; given back zeroed */
+    struct trp_pool messages; /* boxes up to 2 KiB */
+    struct trp_cold *cold;    /* parallel to the cells */
+    size_t cold_bytes;        /* reserved */
+    struct trp_heap heap;
+    struct trp_local *locals; /* one per worker */
+    struct trp_pool_cache **caches; /* three lists, one per pool */
+    uint32_t first_generation;
+    uint32_t throughput;
+    const char *name;
+    troupe_dead_letter_hook dead_letter;
+    void (*on_user_gone)(struct trp_core *core); /* /user has stopped */
+    const TRP_ATOMIC(uint32_t) * alive;          /* 0 in a forked child */
+    troupe_ref user;                             /* the guardians */
+    troupe_ref ports;
+
+    struct trp_sched sched;
+
+    /* any thread */
+    TRP_ALIGNED(64) TRP_ATOMIC(uint32_t) closing; /* a stop was requested */
+    TRP_ATOMIC(uint32_t) cold_committed;          /* cells with a cold part */
+    struct trp_lock names;                        /* the registry, all extras */
+    struct trp_registry_table *registry;          /* under names */
+    TRP_ALIGNED(64) struct trp_books foreign;     /* threads without a worker */
+};
+
+static inline struct trp_core *
+trp_core_of(const troupe_system *system)
+{
+    return (struct trp_core *)(uintptr_t)system;
+}
+
+static inline troupe_system *
+trp_system_of(struct trp_core *core)
+{
+    return (troupe_system *)(void *)core;
+}
+
+/* False in a child process: the threads and locks are the parent's. */
+static inline bool
+trp_core_is_alive(const struct trp_core *core)
+{
+    /* relaxed: written by the kernel, at fork. */
+    return TRP_LIKELY(trp_load_relaxed(core->alive) != 0);
+}
+
+/* This thread's part of `core`, or NULL on a thread that is not its worker. */
+static inline struct trp_local *
+trp_local_here(const struct trp_core *core)
+{
+    struct trp_worker *worker = trp_thread.worker;
+
+    return worker != NULL && worker->sched == &core->sched ? worker->local
+                                                           : NULL;
+}
+
+/* Counts in one column of the books. `local` NULL: a foreign thread. */
+#define trp_book(core, local, column, n)                                       \
+    ((local) != NULL                                                           \
+            ? (void)trp_count(&(local)->books.column, (n))                     \
+            : (void)trp_add_relaxed(                                           \
+                  &(core)->foreign.column, (n)) /* relaxed: statistic */)
+
+#endif /* TRP_ACTOR_CORE_H */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/mailbox.h"
+
+enum trp_claim
+trp_mailbox_push_grow(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, uint32_t generation, const struct trp_item *item)
+{
+    /* relaxed: a hint. */
+    uint32_t hint = trp_load_relaxed(&cell->hint);
+
+    return trp_ring_push_grow(&core->segments,
+        local != NULL ? &local->segments : NULL, &cell->ring,
+        &cell->generation, generation, hint, item);
+}
+
+bool
+trp_mailbox_request(struct trp_core *core, struct trp_local *local,
+    troupe_ref ref, uint64_t flag)
+{
+    struct trp_cell *cell;
+    uint64_t word;
+
+    if (!trp_ref_is_possible(core, ref)) {
+        return false;
+    }
+    cell = trp_cell_at(core, ref.index);
+    word = trp_load_acquire(&cell->ring.word); /* pairs: ring.claim */
+    do {
+        /* relaxed: between the word and the CAS, ring.h I1. */
+        if (trp_load_relaxed(&cell->generation) != ref.generation ||
+            (flag == TRP_RING_KILL && (word & TRP_RING_CLOSED) != 0)) {
+            return false;
+        }
+    } while (!trp_cas_acq_rel(&cell->ring.word, /* pairs: ring.claim */
+        &word, word | flag | TRP_RING_SCHEDULED));
+    if ((word & TRP_RING_SCHEDULED) == 0) {
+        trp_mailbox_wake(core, local, cell);
+    }
+    return true;
+}
+
+uint32_t
+troupe_depth(const troupe_system *system, troupe_ref actor)
+{
+    struct trp_core *core = trp_core_of(system);
+    struct trp_cell *cell;
+    uint64_t word;
+    uint32_t depth;
+
+    if (system == NULL || !trp_core_is_alive(core)) {
+        return 0;
+    }
+    if (!trp_ref_is_possible(core, actor)) {
+        return TROUPE_DEPTH_DEAD;
+    }
+    cell = trp_cell_at(core, actor.index);
+    depth = trp_ring_depth(&cell->ring, &word);
+    if ((word & TRP_RING_CLOSED) != 0 ||
+        trp_load_acquire(&cell->generation) !=
+            actor.generation) { /* pairs: cell.life */
+        return TROUPE_DEPTH_DEAD;
+    }
+    return depth;
+}

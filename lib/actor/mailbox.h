@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_ACTOR_MAILBOX_H
+#define TRP_ACTOR_MAILBOX_H
+
+/*
+ * Data path 2 of 6: admit. From actor/send.c, next queue/ring.h.
+ *
+ * A mailbox is a ring in the actor's cell. Its word says who schedules it:
+ *
+ *              a sender's CAS finds S clear: this sender submits the cell
+ *     IDLE ---------------------------------------------------> SCHEDULED
+ *      ^                                                            |
+ *      | empty, and the CAS that                                    | a worker
+ *      | clears S finds it so                                       | takes it
+ *      |                                                            v
+ *      +-------------------------------------------------------- RUNNING
+ *                                                                   |
+ *                throughput used up: submit again, S stays <--------+
+ *
+ * Two bits of the word are requests to the owner, seen before the next message:
+ * K (stop now) and L (look at your children). They are set like a message is
+ * queued, with the generation checked, so they cannot hit a stranger.
+ */
+
+#include "actor/message.h"
+#include "sched/submit.h"
+
+/* A port's owner is a foreign loop: it is told through its descriptor. */
+void trp_mailbox_wake_port(struct trp_cell *cell);
+/* The ring is full: grows it. */
+enum trp_claim trp_mailbox_push_grow(struct trp_core *core,
+    struct trp_local *local, struct trp_cell *cell, uint32_t generation,
+    const struct trp_item *item);
+
+/* S is ours: makes the owner run. `local` NULL: a foreign thread. */
+TRP_INLINE void
+trp_mailbox_wake(
+    struct trp_core *core, struct trp_local *local, struct trp_cell *cell)
+{
+    if (TRP_UNLIKELY(trp_cell_kind(cell) == TRP_KIND_PORT)) {
+        trp_mailbox_wake_port(cell);
+    } else if (TRP_LIKELY(local != NULL)) {
+        trp_submit(local->worker, &cell->task);
+    } else {
+        trp_submit_foreign(&core->sched, &cell->task);
+    }
+}
+
+/*
+ * Puts `item` in line for `to`. TROUPE_OK: what it holds is the receiver's.
+ * TROUPE_E_DEAD, TROUPE_E_NOMEM: it is the caller's still.
+ */
+TRP_INLINE troupe_status
+trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
+    troupe_ref to, const struct trp_item *item)
+{
+    struct trp_cell *cell;
+    enum trp_claim claim;
+
+    if (TRP_UNLIKELY(!trp_ref_is_possible(core, to))) {
+        return TROUPE_E_DEAD;
+    }
+    cell = trp_cell_at(core, to.index);
+    claim = trp_ring_push(&core->segments, &cell->ring, &cell->generation,
+        to.generation, item);
+    if (TRP_UNLIKELY(claim == TRP_CLAIM_FULL)) {
+        claim = trp_mailbox_push_grow(core, local, cell, to.generation, item);
+    }
+    switch (claim) {
+    case TRP_CLAIM_QUEUED:
+        return TROUPE_OK;
+    case TRP_CLAIM_WAKE:
+        trp_mailbox_wake(core, local, cell);
+        return TROUPE_OK;
+    case TRP_CLAIM_FULL:
+        return TROUPE_E_NOMEM;
+    case TRP_CLAIM_CLOSED:
+        break;
+    }
+    return TROUPE_E_DEAD;
+}
+
+/*
+ * Sets K or L for the actor `ref` and makes it look. False: it has gone, or is
+ * stopping already and K means nothing to it.
+ */
+bool trp_mailbox_request(struct trp_core *core, struct trp_local *local,
+    troupe_ref ref, uint64_t flag);
+
+#endif /* TRP_ACTOR_MAILBOX_H */

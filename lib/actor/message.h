@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_ACTOR_MESSAGE_H
+#define TRP_ACTOR_MESSAGE_H
+
+/*
+ * How a message lies in a ring slot.
+ *
+ *     mark     63      56   55     54      53    52   48 47               0
+ *             +----------+------+---------+-------+--------+---------------+
+ *             |          | DROP | CONTROL | BOXED | length | type          |
+ *             +----------+------+---------+-------+--------+---------------+
+ *     sender  the packed ref
+ *     payload up to 16 bytes, or a pointer to a box
+ *
+ * A box is an owned message: a troupe_msg followed by what the library needs
+ * to free it, then the payload.
+ */
+
+#include "actor/cell.h"
+
+#define TRP_MARK_TYPE ((UINT64_C(1) << 48) - 1)
+#define TRP_MARK_LENGTH_SHIFT 48
+#define TRP_MARK_LENGTH UINT64_C(31)
+#define TRP_MARK_BOXED (UINT64_C(1) << 53)
+#define TRP_MARK_CONTROL (UINT64_C(1) << 54) /* a stop that takes its turn */
+#define TRP_MARK_DROP (UINT64_C(1) << 55)    /* type->drop is not NULL */
+#define TRP_MARK_SPECIAL (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP)
+
+#define TRP_INLINE_BYTES 16u
+
+struct trp_box {
+    troupe_msg msg;
+    struct trp_core *core;
+    TRP_ATOMIC(uint32_t) refs; /* readers of a shared payload */
+    uint32_t unit;             /* of the pool, or TRP_POOL_NONE: heap */
+    /* payload, or for an alias: the box whose payload it shows */
+};
+
+#define TRP_BOX_ALIAS UINT32_MAX /* value of refs */
+
+_Static_assert(sizeof(struct trp_box) == 48, "the payload is aligned to 16");
+
+static inline const troupe_msg_type *
+trp_mark_type(uint64_t mark)
+{
+    return (const troupe_msg_type *)(uintptr_t)(mark & TRP_MARK_TYPE);
+}
+
+static inline struct trp_box *
+trp_item_box(const struct trp_item *item)
+{
+    return (struct trp_box *)(uintptr_t)item->payload[0];
+}
+
+static inline struct trp_box *
+trp_box_of(troupe_msg *msg)
+{
+    return TRP_CONTAINER_OF(msg, struct trp_box, msg);
+}
+
+/* Up to 16 bytes into two words, without a store that a load would wait for. */
+TRP_INLINE void
+trp_item_copy(struct trp_item *item, const void *payload, size_t bytes)
+{
+    const unsigned char *from = payload;
+    uint64_t low = 0, high = 0;
+
+    if (TRP_LIKELY(bytes == 8)) {
+        __builtin_memcpy(&low, from, 8);
+    } else if (bytes > 8) {
+        __builtin_memcpy(&low, from, 8);
+        __builtin_memcpy(&high, from + bytes - 8, 8);
+        high >>= 8 * (16 - bytes);
+    } else if (bytes >= 4) {
+        uint32_t head, tail;
+
+        __builtin_memcpy(&head, from, 4);
+        __builtin_memcpy(&tail, from + bytes - 4, 4);
+        low = head | (uint64_t)tail << (8 * (bytes - 4));
+    } else {
+        for (size_t i = 0; i < bytes; i++) {
+            low |= (uint64_t)from[i] << (8 * i);
+        }
+    }
+    item->payload[0] = low;
+    item->payload[1] = high;
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+    "trp_item_copy() assembles little-endian words");
+
+/* The view that a behaviour gets. `item` must outlive it. */
+TRP_INLINE void
+trp_item_view(struct trp_item *item, troupe_msg *view)
+{
+    view->type = trp_mark_type(item->mark);
+    view->sender = trp_ref_unpack(item->sender);
+    if (TRP_LIKELY((item->mark & TRP_MARK_BOXED) == 0)) {
+        view->payload = item->payload;
+        view->bytes = (size_t)(item->mark >> TRP_MARK_LENGTH_SHIFT) &
+                      TRP_MARK_LENGTH;
+    } else {
+        view->payload = trp_item_box(item)->msg.payload;
+        view->bytes = trp_item_box(item)->msg.bytes;
+    }
+}
+
+/* A box with a zeroed payload; NULL: no memory. `local` may be NULL. */
+struct trp_box *trp_box_new(struct trp_core *core, struct trp_local *local,
+    const troupe_msg_type *type, size_t bytes);
+/* Gives up one reader: the last one drops the payload if `drop`, and frees. */
+void trp_box_release(struct trp_local *local, struct trp_box *box, bool drop);
+/* A box of its own for a reader of a shared one; NULL: no memory. */
+struct trp_box *trp_box_alias(
+    struct trp_core *core, struct trp_local *local, struct trp_box *shared);
+
+/* An owned message from what an item holds; NULL: no memory. */
+struct trp_box *trp_item_own(
+    struct trp_core *core, struct trp_local *local, struct trp_item *item);
+
+/* An item for an owned message; the message is the item's then. */
+void trp_item_from_box(struct trp_item *item, struct trp_box *box);
+
+/* What an item holds is not needed any more. Not for CONTROL. */
+void trp_item_release(struct trp_local *local, struct trp_item *item);
+
+/* Wrong type, length or pointer: E_INVALID with a record for `call`. */
+troupe_status trp_message_check(const char *call, const troupe_msg_type *type,
+    const void *payload, size_t bytes);
+
+/*
+ * Counts and shows a message that nobody handles. Any thread; takes no lock.
+ * The payload is the caller's still.
+ */
+void trp_dead_letter(struct trp_core *core, struct trp_local *local,
+    troupe_ref recipient, const troupe_msg *msg, troupe_dead_reason reason);
+
+#endif /* TRP_ACTOR_MESSAGE_H */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_ACTOR_SEND_H
+#define TRP_ACTOR_SEND_H
+
+/* What all ways of sending share; the story is in send.c. */
+
+#include "actor/mailbox.h"
+
+/* A send in progress: who, what, and how it will be called in a refusal. */
+struct trp_sending {
+    struct trp_core *core;
+    struct trp_local *local;   /* NULL on a foreign thread */
+    struct troupe_self *self;  /* NULL outside a callback */
+    const char *call;
+    troupe_ref to;
+    troupe_ref sender;
+};
+
+/* Copies the payload into an item, or a box. E_INVALID, E_NOMEM. */
+troupe_status trp_send_make(const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload, size_t bytes,
+    struct trp_item *item);
+
+/* Sends a copy; counts it; a refusal is the caller's to report. */
+troupe_status trp_send_copy(const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload, size_t bytes);
+/* The same; a refusal is a dead letter, and the payload is dropped. */
+void trp_send_tell(const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload, size_t bytes);
+
+/* Hands over an owned message. */
+troupe_status trp_send_owned(
+    const struct trp_sending *sending, troupe_msg *msg);
+void trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg);
+
+/* Why a refused tell has nobody to handle it. */
+troupe_dead_reason trp_send_reason(troupe_ref to, troupe_status status);
+
+/* TROUPE_OK, or why nothing can be sent from outside. */
+troupe_status trp_send_outside(
+    troupe_system *system, const char *call, struct trp_sending *sending);
+
+/* A tell from outside; once the system is closing, a dead letter. */
+void trp_send_tell_outside(troupe_system *system, const char *call,
+    troupe_ref to, troupe_ref sender, const troupe_msg_type *type,
+    const void *payload);
+
+/* Payload of TROUPE_TAG_FAILURE. */
+void trp_send_failure(const struct trp_sending *sending, int32_t code);
+
+#endif /* TRP_ACTOR_SEND_H */

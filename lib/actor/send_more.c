@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/send.h"
+
+#include <string.h>
+
+/* Sends that box, own, fan out or come from outside; see send.c. */
+
+/* --- copies --------------------------------------------------------------- */
+
+troupe_status
+trp_send_make(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload, size_t bytes, struct trp_item *item)
+{
+    troupe_status status =
+        trp_message_check(sending->call, type, payload, bytes);
+    uint64_t drop;
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    drop = type->drop != NULL ? TRP_MARK_DROP : 0;
+    if (bytes <= TRP_INLINE_BYTES) {
+        item->mark = (uint64_t)(uintptr_t)type | drop |
+                     (uint64_t)bytes << TRP_MARK_LENGTH_SHIFT;
+        item->sender = trp_ref_pack(sending->sender);
+        trp_item_copy(item, payload, bytes);
+    } else {
+        struct trp_box *box =
+            trp_box_new(sending->core, sending->local, type, bytes);
+
+        if (box == NULL) {
+            return TROUPE_E_NOMEM;
+        }
+        memcpy(box->msg.payload, payload, bytes);
+        box->msg.sender = sending->sender;
+        trp_item_from_box(item, box);
+    }
+    return TROUPE_OK;
+}
+
+/* A copy that was refused: the original keeps what the payload owns. */
+static void
+unmake(const struct trp_sending *sending, struct trp_item *item)
+{
+    if ((item->mark & TRP_MARK_BOXED) != 0) {
+        trp_box_release(sending->local, trp_item_box(item), false);
+    }
+}
+
+/* Sending on what the current message owns moves it. */
+static void
+move_on(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload)
+{
+    struct troupe_self *self = sending->self;
+
+    if (type->drop != NULL && self != NULL && self->msg != NULL &&
+        payload != NULL && payload == self->msg->payload) {
+        self->spent |= TRP_SPENT_MOVED;
+    }
+}
+
+static troupe_status
+check_sender(const struct trp_sending *sending)
+{
+    if (sending->core == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, sending->call, "self",
+            "must not be NULL", "NULL");
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status
+check_target(const struct trp_sending *sending)
+{
+    if (troupe_ref_is_none(sending->to)) {
+        return trp_refuse(TROUPE_E_INVALID, sending->call, "to",
+            "must not be TROUPE_NONE", "TROUPE_NONE");
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_send_copy(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
+{
+    troupe_status status = check_sender(sending);
+    struct trp_item item;
+
+    if (status == TROUPE_OK) {
+        status = check_target(sending);
+    }
+    if (status == TROUPE_OK) {
+        status = trp_send_make(sending, type, payload, bytes, &item);
+    }
+    if (status == TROUPE_E_INVALID) {
+        return status; /* a mistake in the program: nothing was attempted */
+    }
+    if (status == TROUPE_OK) {
+        status = trp_mailbox_deliver(
+            sending->core, sending->local, sending->to, &item);
+        if (status == TROUPE_OK) {
+            move_on(sending, type, payload);
+        } else {
+            unmake(sending, &item);
+        }
+    }
+    trp_book(sending->core, sending->local, sent, 1);
+    if (status != TROUPE_OK) {
+        trp_book(sending->core, sending->local, refused, 1);
+    }
+    return status;
+}
+
+troupe_dead_reason
+trp_send_reason(troupe_ref to, troupe_status status)
+{
+    if (troupe_ref_is_none(to)) {
+        return TROUPE_DEAD_NO_SENDER;
+    }
+    return status == TROUPE_E_DEAD || status == TROUPE_E_CLOSED
+               ? TROUPE_DEAD_STOPPED
+               : TROUPE_DEAD_REFUSED;
+}
+
+static const troupe_msg_type invalid_type = {
+    sizeof(troupe_msg_type), "invalid", 0, TROUPE_TAG_RESERVED, 0, NULL};
+
+void
+trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
+{
+    troupe_msg view = {type != NULL ? type : &invalid_type,
+        (void *)(uintptr_t)payload, bytes, sending->sender};
+    troupe_status status = check_sender(sending);
+    struct trp_item item;
+
+    if (status != TROUPE_OK) {
+        return;
+    }
+    trp_book(sending->core, sending->local, sent, 1);
+    status = trp_send_make(sending, type, payload, bytes, &item);
+    if (status == TROUPE_E_INVALID) {
+        view.payload = NULL; /* whatever it is, it is not of this type */
+        view.bytes = 0;
+    } else if (status == TROUPE_OK) {
+        status = trp_mailbox_deliver(
+            sending->core, sending->local, sending->to, &item);
+        if (status == TROUPE_OK) {
+            move_on(sending, type, payload);
+            return;
+        }
+        unmake(sending, &item);
+    }
+    trp_dead_letter(sending->core, sending->local, sending->to, &view,
+        trp_send_reason(sending->to, status));
+    if (view.payload != NULL && type->drop != NULL) {
+        move_on(sending, type, payload); /* tell always takes it */
+        type->drop(view.payload, bytes);
+    }
+}
+
+static const troupe_msg_type failure_type = {sizeof(troupe_msg_type),
+    "failure", sizeof(troupe_failure), TROUPE_TAG_FAILURE, 0, NULL};
+
+_Static_assert(sizeof(troupe_failure) <= TRP_INLINE_BYTES, "needs no memory");
+
+void
+trp_send_failure(const struct trp_sending *sending, int32_t code)
+{
+    const troupe_failure failure = {TROUPE_E_FAILED, code};
+    troupe_msg view = {&failure_type, (void *)(uintptr_t)&failure,
+        sizeof failure, sending->sender};
+    struct trp_item item;
+    troupe_status status;
+
+    if (check_sender(sending) != TROUPE_OK) {
+        return;
+    }
+    item.mark = (uint64_t)(uintptr_t)&failure_type |
+                (uint64_t)sizeof failure << TRP_MARK_LENGTH_SHIFT;
+    item.sender = trp_ref_pack(sending->sender);
+    trp_item_copy(&item, &failure, sizeof failure);
+    trp_book(sending->core, sending->local, sent, 1);
+    status = trp_mailbox_deliver(
+        sending->core, sending->local, sending->to, &item);
+    if (status != TROUPE_OK) {
+        trp_dead_letter(sending->core, sending->local, sending->to, &view,
+            trp_send_reason(sending->to, status));
+    }
+}
+
+/* --- owned messages ------------------------------------------------------- */
+
+static troupe_status
+check_owned(const struct trp_sending *sending, const troupe_msg *msg)
+{
+    troupe_status status = check_sender(sending);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (msg == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    if (trp_box_of((troupe_msg *)(uintptr_t)msg)->core != sending->core) {
+        return trp_refuse(TROUPE_E_INVALID, sending->call, "msg",
+            "belongs to another system", "%s", msg->type->name);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_send_owned(const struct trp_sending *sending, troupe_msg *msg)
+{
+    troupe_status status = check_owned(sending, msg);
+    troupe_ref before;
+    struct trp_item item;
+
+    if (status == TROUPE_OK) {
+        status = check_target(sending);
+    }
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    before = msg->sender;
+    msg->sender = sending->sender;
+    trp_item_from_box(&item, trp_box_of(msg));
+    trp_book(sending->core, sending->local, sent, 1);
+    status = trp_mailbox_deliver(
+        sending->core, sending->local, sending->to, &item);
+    if (status != TROUPE_OK) {
+        msg->sender = before; /* the caller's still, as it was */
+        trp_book(sending->core, sending->local, refused, 1);
+    }
+    return status;
+}
+
+void
+trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg)
+{
+    troupe_status status = check_owned(sending, msg);
+    struct trp_item item;
+
+    if (status != TROUPE_OK) {
+        if (msg != NULL) {
+            troupe_msg_free(msg);
+        }
+        return;
+    }
+    msg->sender = sending->sender;
+    trp_item_from_box(&item, trp_box_of(msg));
+    trp_book(sending->core, sending->local, sent, 1);
+    status = trp_mailbox_deliver(
+        sending->core, sending->local, sending->to, &item);
+    if (status != TROUPE_OK) {
+        trp_dead_letter(sending->core, sending->local, sending->to, msg,
+            trp_send_reason(sending->to, status));
+        trp_box_release(sending->local, trp_box_of(msg), true);
+    }
+}
+
+/* --- the current message -------------------------------------------------- */
+
+troupe_ref
+troupe_sender(const troupe_self *self)
+{
+    return self != NULL && self->msg != NULL ? self->msg->sender : TROUPE_NONE;
+}
+
+void
+troupe_forward(troupe_self *self, troupe_ref to)
+{
+    troupe_status status;
+
+    if (self == NULL || self->msg == NULL || self->spent != 0) {
+        trp_refuse(TROUPE_E_STATE, "troupe_forward", "self",
+            "has no message to forward", "%s",
+            self == NULL || self->msg == NULL ? "none" : "given away");
+        return;
+    }
+    trp_book(self->core, self->local, sent, 1);
+    status = trp_mailbox_deliver(self->core, self->local, to, self->item);
+    if (status == TROUPE_OK) {
+        self->spent |= TRP_SPENT_TAKEN;
+    } else {
+        trp_dead_letter(self->core, self->local, to, self->msg,
+            trp_send_reason(to, status));
+    }
+}
+
+troupe_status
+troupe_take(troupe_self *self, troupe_msg **msg)
+{
+    struct trp_box *box;
+
+    if (self == NULL || msg == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, "troupe_take",
+            self == NULL ? "self" : "msg", "must not be NULL", "NULL");
+    }
+    if (self->msg == NULL || self->spent != 0) {
+        return trp_refuse(TROUPE_E_STATE, "troupe_take", "self",
+            "has no message to take", "%s",
+            self->msg == NULL ? "none" : "given away");
+    }
+    box = trp_item_own(self->core, self->local, self->item);
+    if (box == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    box->msg.sender = self->msg->sender;
+    self->spent |= TRP_SPENT_TAKEN;
+    *msg = &box->msg;
+    return TROUPE_OK;
+}
+
+/* --- many ----------------------------------------------------------------- */
+
+/* The box that all receivers share: the current message's, or a new one. */
+static struct trp_box *
+shared_box(struct troupe_self *self, const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload)
+{
+    struct trp_box *box;
+
+    if (self->msg != NULL && payload != NULL &&
+        payload == self->msg->payload && self->spent == 0 &&
+        (self->item->mark & TRP_MARK_BOXED) != 0) {
+        box = trp_item_box(self->item);
+        /* relaxed: constant once it is an alias. */
+        if (trp_load_relaxed(&box->refs) != TRP_BOX_ALIAS) {
+            trp_add_relaxed(&box->refs, 1); /* relaxed: we hold one */
+            return box;
+        }
+    }
+    box = trp_box_new(sending->core, sending->local, type, type->bytes);
+    if (box != NULL && type->bytes != 0) {
+        memcpy(box->msg.payload, payload, type->bytes);
+        move_on(sending, type, payload);
+    }
+    return box;
+}
+
+static size_t
+tell_shared(const struct trp_sending *sending, struct trp_box *box,
+    const troupe_ref *to, size_t count)
+{
+    struct trp_item item;
+    size_t taken = 0;
+
+    trp_item_from_box(&item, box);
+    item.sender = trp_ref_pack(sending->sender);
+    /* relaxed: we hold one reader, so it cannot reach 0 meanwhile. */
+    trp_add_relaxed(&box->refs, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        troupe_status status = trp_mailbox_deliver(
+            sending->core, sending->local, to[i], &item);
+
+        trp_book(sending->core, sending->local, sent, 1);
+        if (status == TROUPE_OK) {
+            taken++;
+        } else {
+            troupe_msg view = box->msg;
+
+            view.sender = sending->sender;
+            trp_dead_letter(sending->core, sending->local, to[i], &view,
+                trp_send_reason(to[i], status));
+            trp_box_release(sending->local, box, true);
+        }
+    }
+    trp_box_release(sending->local, box, true);
+    return taken;
+}
+
+size_t
+troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
+    const troupe_msg_type *type, const void *payload)
+{
+    struct trp_sending sending = {.call = "troupe_tell_many", .self = self};
+    size_t taken = 0;
+    size_t bytes = type != NULL ? type->bytes : 0;
+
+    if (self == NULL || (to == NULL && count != 0)) {
+        trp_refuse(TROUPE_E_INVALID, sending.call, self == NULL ? "self" : "to",
+            "must not be NULL", "NULL");
+        return 0;
+    }
+    sending.core = self->core;
+    sending.local = self->local;
+    sending.sender = trp_cell_ref(self->core, self->cell);
+    if (trp_message_check(sending.call, type, payload, bytes) != TROUPE_OK) {
+        return 0;
+    }
+    if ((type->flags & TROUPE_MSG_SHARED) != 0 && count <= UINT32_MAX / 2) {
+        struct trp_box *box = shared_box(self, &sending, type, payload);
+
+        if (box != NULL) {
+            return tell_shared(&sending, box, to, count);
+        }
+    }
+    if (type->drop != NULL) {
+        trp_refuse(TROUPE_E_INVALID, sending.call, "type",
+            "owns something: several receivers need TROUPE_MSG_SHARED", "%s",
+            type->name);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct trp_item item;
+        troupe_status status =
+            trp_send_make(&sending, type, payload, bytes, &item);
+
+        trp_book(sending.core, sending.local, sent, 1);
+        if (status == TROUPE_OK) {
+            status = trp_mailbox_deliver(
+                sending.core, sending.local, to[i], &item);
+            if (status == TROUPE_OK) {
+                taken++;
+                continue;
+            }
+            unmake(&sending, &item);
+        }
+        trp_dead_letter(sending.core, sending.local, to[i],
+            &(const troupe_msg){
+                type, (void *)(uintptr_t)payload, bytes, sending.sender},
+            trp_send_reason(to[i], status));
+    }
+    return taken;
+}
+
+/* --- outside -------------------------------------------------------------- */
+
+troupe_status
+trp_send_outside(
+    troupe_system *system, const char *call, struct trp_sending *sending)
+{
+    struct trp_core *core = trp_core_of(system);
+
+    sending->call = call;
+    if (system == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "system", "must not be NULL", "NULL");
+    }
+    if (!trp_core_is_alive(core)) {
+        return TROUPE_E_FORKED;
+    }
+    sending->core = core;
+    sending->local = trp_local_here(core);
+    if (trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
+        trp_book(core, sending->local, sent, 1);
+        trp_book(core, sending->local, refused, 1);
+        return TROUPE_E_CLOSED;
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+troupe_post_bytes(troupe_system *system, troupe_ref to,
+    const troupe_msg_type *type, const void *payload, size_t bytes)
+{
+    struct trp_sending sending = {.to = to};
+    troupe_status status =
+        trp_send_outside(system, "troupe_post_bytes", &sending);
+
+    return status == TROUPE_OK ? trp_send_copy(&sending, type, payload, bytes)
+                               : status;
+}
+
+troupe_status
+troupe_post(troupe_system *system, troupe_ref to, const troupe_msg_type *type,
+    const void *payload)
+{
+    struct trp_sending sending = {.to = to};
+    troupe_status status = trp_send_outside(system, "troupe_post", &sending);
+
+    return status == TROUPE_OK
+               ? trp_send_copy(
+                     &sending, type, payload, type != NULL ? type->bytes : 0)
+               : status;
+}
+
+troupe_status
+troupe_post_msg_from(
+    troupe_system *system, troupe_ref to, troupe_msg *msg, troupe_ref sender)
+{
+    struct trp_sending sending = {.to = to, .sender = sender};
+    troupe_status status =
+        trp_send_outside(system, "troupe_post_msg", &sending);
+
+    return status == TROUPE_OK ? trp_send_owned(&sending, msg) : status;
+}
+
+troupe_status
+troupe_post_msg(troupe_system *system, troupe_ref to, troupe_msg *msg)
+{
+    return troupe_post_msg_from(system, to, msg, TROUPE_NONE);
+}
+
+void
+trp_send_tell_outside(troupe_system *system, const char *call, troupe_ref to,
+    troupe_ref sender, const troupe_msg_type *type, const void *payload)
+{
+    struct trp_sending sending = {.call = call, .to = to, .sender = sender};
+    struct trp_core *core = trp_core_of(system);
+
+    if (system == NULL || !trp_core_is_alive(core)) {
+        return;
+    }
+    sending.core = core;
+    sending.local = trp_local_here(core);
+    if (trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
+        sending.to.generation = 0; /* nobody: a dead letter */
+    }
+    trp_send_tell(
+        &sending, type, payload, type != NULL ? type->bytes : 0);
+}
+
+void
+troupe_post_tell(troupe_system *system, troupe_ref to,
+    const troupe_msg_type *type, const void *payload)
+{
+    trp_send_tell_outside(
+        system, "troupe_post_tell", to, TROUPE_NONE, type, payload);
+}
+
+void
+troupe_post_failure(troupe_system *system, troupe_ref to, int32_t code)
+{
+    struct trp_sending sending = {.to = to};
+
+    if (trp_send_outside(system, "troupe_post_failure", &sending) ==
+        TROUPE_OK) {
+        trp_send_failure(&sending, code);
+    }
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/stop.h"
+
+#include "actor/mailbox.h"
+
+#include <troupe/stop.h>
+
+/* --- requests ------------------------------------------------------------- */
+
+static troupe_status
+stop_in_line(struct trp_core *core, struct trp_local *local, troupe_ref whom)
+{
+    const struct trp_item item = {.mark = TRP_MARK_CONTROL};
+    troupe_status status = trp_mailbox_deliver(core, local, whom, &item);
+
+    return status == TROUPE_E_DEAD ? TROUPE_OK : status; /* stopped already */
+}
+
+/* Each child in turn, under the parent's lock: none comes or goes meanwhile. */
+static void
+each_child(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, bool in_line)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    uint32_t index;
+
+    trp_lock_acquire(&cold->lock);
+    index = cold->first;
+    while (index != 0) {
+        troupe_ref child = trp_cell_ref(core, trp_cell_at(core, index));
+
+        if (!in_line || stop_in_line(core, local, child) != TROUPE_OK) {
+            trp_mailbox_request(core, local, child, TRP_RING_KILL);
+        }
+        index = core->cold[index].next;
+        if (index == cold->first) {
+            break;
+        }
+    }
+    trp_lock_release(&cold->lock);
+}
+
+void
+trp_stop_children(
+    struct trp_core *core, struct trp_local *local, struct trp_cell *cell)
+{
+    each_child(core, local, cell, false);
+}
+
+void
+trp_stop_children_in_line(
+    struct trp_core *core, struct trp_local *local, struct trp_cell *cell)
+{
+    each_child(core, local, cell, true);
+}
+
+/* --- the three steps ------------------------------------------------------ */
+
+void
+trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
+    troupe_exit_kind kind, int32_t code)
+{
+    struct trp_core *core = self->core;
+
+    trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_STOPPING |
+                                 (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
+    trp_cold_of(core, cell)->code = code;
+    trp_ring_close(&cell->ring);
+    trp_stop_children(core, self->local, cell);
+}
+
+static bool
+has_children(struct trp_core *core, struct trp_cell *cell)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    bool has;
+
+    trp_lock_acquire(&cold->lock);
+    has = cold->first != 0;
+    trp_lock_release(&cold->lock);
+    return has;
+}
+
+/*
+ * Gives S away until a child sets L. True: it was given away. Messages may
+ * stay queued: X makes senders refuse before they look at S (ring.h I3).
+ */
+static bool
+wait_for_children(struct trp_core *core, struct trp_cell *cell)
+{
+    uint64_t word =
+        trp_and_acq_rel(&cell->ring.word, /* pairs: ring.claim */
+            ~(TRP_RING_SIGNAL | TRP_RING_KILL)) &
+        ~(TRP_RING_SIGNAL | TRP_RING_KILL);
+
+    return has_children(core, cell) &&
+           trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
+               word & ~TRP_RING_SCHEDULED);
+}
+
+static troupe_exit
+exit_of(struct trp_core *core, struct trp_cell *cell)
+{
+    troupe_exit exit;
+
+    exit.actor = trp_cell_ref(core, cell);
+    exit.kind = (troupe_exit_kind)(trp_cell_flags(cell) >>
+                                   TRP_CELL_EXIT_SHIFT);
+    exit.code = trp_cold_of(core, cell)->code;
+    return exit;
+}
+
+static void
+call_stop(
+    struct troupe_self *self, struct trp_cell *cell, const troupe_exit *exit)
+{
+    /* relaxed: constant in a life. */
+    const troupe_actor_type *type =
+        trp_load_relaxed(&trp_cold_of(self->core, cell)->type);
+    uint32_t flags = trp_cell_flags(cell);
+
+    trp_cell_set_flags(cell, flags | TRP_CELL_FINISHING);
+    if ((flags & TRP_CELL_STARTED) != 0 && type != NULL && type->stop != NULL) {
+        self->msg = NULL;
+        type->stop(self, trp_cell_state(cell), exit);
+    }
+}
+
+/* What is queued: dead letters. False: a claimed slot is not written yet. */
+static bool
+drain(struct troupe_self *self, struct trp_cell *cell,
+    struct trp_cursor *cursor, troupe_ref ref)
+{
+    struct trp_core *core = self->core;
+    struct trp_item item;
+
+    for (;;) {
+        while (trp_ring_pop(cursor, &cell->ring, &item)) {
+            if ((item.mark & TRP_MARK_CONTROL) == 0) {
+                troupe_msg view;
+
+                trp_item_view(&item, &view);
+                trp_dead_letter(
+                    core, self->local, ref, &view, TROUPE_DEAD_STOPPED);
+                trp_item_release(self->local, &item);
+            }
+        }
+        if (trp_ring_is_drained(cursor, &core->segments,
+                self->local != NULL ? &self->local->segments : NULL,
+                &cell->ring)) {
+            return true;
+        }
+        if (!trp_ring_is_written(cursor)) {
+            return false;
+        }
+    }
+}
+
+void
+trp_stop_continue(struct troupe_self *self, struct trp_cell *cell,
+    struct trp_cursor *cursor)
+{
+    struct trp_core *core = self->core;
+    struct trp_local *local = self->local;
+    bool was_user = troupe_ref_equal(trp_cell_ref(core, cell), core->user);
+    troupe_exit exit;
+
+    trp_cursor_publish(cursor, &cell->ring);
+    while (has_children(core, cell)) {
+        if (wait_for_children(core, cell)) {
+            return;
+        }
+    }
+    exit = exit_of(core, cell);
+    if ((trp_cell_flags(cell) & TRP_CELL_FINISHING) == 0) {
+        call_stop(self, cell, &exit);
+    }
+    if (!drain(self, cell, cursor, exit.actor)) {
+        trp_cursor_publish(cursor, &cell->ring);
+        trp_submit_stalled(self->worker, &cell->task);
+        return;
+    }
+    if (trp_cell_kind(cell) == TRP_KIND_ACTOR) {
+        trp_book(core, local, stopped, 1);
+    }
+    trp_cell_destroy(core, local, cell, &exit);
+    if (was_user) {
+        core->on_user_gone(core);
+    }
+}
+
+/* --- the calls ------------------------------------------------------------ */
+
+/* Refuses nobody, ports and guardians; they are ended by other calls. */
+static troupe_status
+check_target(struct trp_core *core, troupe_ref whom, const char *call)
+{
+    struct trp_cell *cell;
+
+    if (troupe_ref_is_none(whom)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "whom",
+            "must not be TROUPE_NONE", "TROUPE_NONE");
+    }
+    if (!trp_ref_is_possible(core, whom)) {
+        return TROUPE_OK;
+    }
+    cell = trp_cell_at(core, whom.index);
+    /* relaxed: whoever stops a port has its ref while it is open. */
+    if (trp_load_relaxed(&cell->generation) == whom.generation &&
+        trp_cell_kind(cell) != TRP_KIND_ACTOR &&
+        trp_cell_kind(cell) != TRP_KIND_NONE) {
+        return trp_refuse(TROUPE_E_STATE, call, "whom",
+            "is a port or a guardian and not stopped this way", "%u",
+            whom.index);
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status
+stop(struct trp_core *core, struct trp_local *local, troupe_ref whom, bool now,
+    const char *call)
+{
+    troupe_status status = check_target(core, whom, call);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (now) {
+        trp_mailbox_request(core, local, whom, TRP_RING_KILL);
+        return TROUPE_OK;
+    }
+    return stop_in_line(core, local, whom);
+}
+
+troupe_status
+troupe_stop(troupe_self *self, troupe_ref whom)
+{
+    if (self == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, "troupe_stop", "self",
+            "must not be NULL", "NULL");
+    }
+    return stop(self->core, self->local, whom, false, "troupe_stop");
+}
+
+troupe_status
+troupe_stop_now(troupe_self *self, troupe_ref whom)
+{
+    if (self == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, "troupe_stop_now", "self",
+            "must not be NULL", "NULL");
+    }
+    return stop(self->core, self->local, whom, true, "troupe_stop_now");
+}
+
+static troupe_status
+post_stop(troupe_system *system, troupe_ref whom, bool now, const char *call)
+{
+    struct trp_core *core = trp_core_of(system);
+
+    if (system == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "system", "must not be NULL", "NULL");
+    }
+    if (!trp_core_is_alive(core)) {
+        return TROUPE_E_FORKED;
+    }
+    return stop(core, trp_local_here(core), whom, now, call);
+}
+
+troupe_status
+troupe_post_stop(troupe_system *system, troupe_ref whom)
+{
+    return post_stop(system, whom, false, "troupe_post_stop");
+}
+
+troupe_status
+troupe_post_stop_now(troupe_system *system, troupe_ref whom)
+{
+    return post_stop(system, whom, true, "troupe_post_stop_now");
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/turn.h"
+
+#include "actor/mailbox.h"
+#include "actor/stop.h"
+#include "base/cpu.h"
+
+/*
+ * Data path 6 of 6: handle. From sched/worker.c; a send in a behaviour goes
+ * back to actor/send.c.
+ *
+ * A turn belongs to one worker and has S of the cell. It handles messages until
+ * the mailbox is empty (S is cleared by the CAS that finds it so), until the
+ * throughput is used up (the cell goes to the end of the yield queue, S stays)
+ * or until the actor stops. After S is given away nothing of the cell may be
+ * touched: another worker may run it, or have freed it.
+ */
+
+/* Rests for a sender between its claim and its write: about 1 us. */
+#define STALL_RESTS 40
+
+struct turn {
+    struct troupe_self *self;
+    struct trp_core *core;
+    struct trp_local *local;
+    struct trp_cell *cell;
+    void *state;
+    struct trp_cursor cursor;
+    uint32_t first;   /* head at the beginning: whether it wrapped */
+    uint32_t handled; /* since it was last booked */
+};
+
+enum next { NEXT_GO_ON, NEXT_GONE };
+
+/* Before S is given away: what others may read is brought up to date. */
+static void
+book(struct turn *turn)
+{
+    if (turn->handled != 0) {
+        trp_count(&turn->local->books.handled, turn->handled);
+        turn->handled = 0;
+    }
+    if (TRP_UNLIKELY(turn->cursor.head < turn->first)) {
+        trp_count(&trp_cold_of(turn->core, turn->cell)->wraps, 1);
+    }
+    turn->first = turn->cursor.head;
+}
+
+static enum next
+end_actor(struct turn *turn, troupe_exit_kind kind, int32_t code)
+{
+    book(turn);
+    trp_stop_begin(turn->self, turn->cell, kind, code);
+    trp_stop_continue(turn->self, turn->cell, &turn->cursor);
+    return NEXT_GONE;
+}
+
+static enum next
+start_actor(struct turn *turn)
+{
+    struct troupe_self *self = turn->self;
+    struct trp_cold *cold = trp_cold_of(turn->core, turn->cell);
+    /* relaxed: constant in a life. */
+    const troupe_actor_type *type = trp_load_relaxed(&cold->type);
+    struct trp_extra *extra =
+        trp_load_acquire(&cold->extra); /* pairs: cell.extra */
+    troupe_status status;
+
+    trp_cell_set_flags(
+        turn->cell, trp_cell_flags(turn->cell) & ~(uint32_t)TRP_CELL_STARTING);
+    self->code_is_set = false;
+    status =
+        type->start(self, turn->state, extra != NULL ? extra->arg : NULL);
+    if (status != TROUPE_OK) {
+        return end_actor(turn, TROUPE_EXIT_START_FAILED,
+            self->code_is_set ? self->code : (int32_t)status);
+    }
+    trp_cell_set_flags(
+        turn->cell, trp_cell_flags(turn->cell) | TRP_CELL_STARTED);
+    return NEXT_GO_ON;
+}
+
+/* K or L is set, or the actor has not started, or is stopping. */
+TRP_COLD static enum next
+look_up(struct turn *turn)
+{
+    struct trp_ring *ring = &turn->cell->ring;
+    uint64_t word = trp_and_acq_rel(&ring->word, /* pairs: ring.claim */
+        ~(TRP_RING_KILL | TRP_RING_SIGNAL));
+    uint32_t flags = trp_cell_flags(turn->cell);
+
+    if ((flags & TRP_CELL_STOPPING) != 0) {
+        book(turn);
+        if ((word & TRP_RING_CLOSED) == 0) { /* a guardian: others began it */
+            trp_ring_close(ring);
+        }
+        trp_stop_continue(turn->self, turn->cell, &turn->cursor);
+        return NEXT_GONE;
+    }
+    if ((word & TRP_RING_KILL) != 0) {
+        return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
+    }
+    if ((flags & TRP_CELL_STARTING) != 0) {
+        return start_actor(turn);
+    }
+    return NEXT_GO_ON;
+}
+
+/* The message stays in nobody's hands unless the behaviour took it. */
+static void
+settle(struct turn *turn, struct trp_item *item)
+{
+    uint32_t spent = turn->self->spent;
+
+    if ((spent & TRP_SPENT_TAKEN) != 0) {
+        return;
+    }
+    if ((spent & TRP_SPENT_MOVED) == 0) {
+        trp_item_release(turn->local, item);
+    } else if ((item->mark & TRP_MARK_BOXED) != 0) {
+        trp_box_release(turn->local, trp_item_box(item), false);
+    }
+}
+
+TRP_COLD static enum next
+judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
+{
+    struct troupe_self *self = turn->self;
+
+    switch (verdict) {
+    case TROUPE_CONTINUE:
+        return NEXT_GO_ON;
+    case TROUPE_UNHANDLED:
+        if ((self->spent & TRP_SPENT_TAKEN) == 0) {
+            turn->handled--;
+            trp_dead_letter(turn->core, turn->local,
+                trp_cell_ref(turn->core, turn->cell), view,
+                TROUPE_DEAD_UNHANDLED);
+        }
+        return NEXT_GO_ON;
+    case TROUPE_DONE:
+        return end_actor(turn, TROUPE_EXIT_DONE, 0);
+    case TROUPE_FAILED:
+        return end_actor(turn, TROUPE_EXIT_FAILED,
+            self->code_is_set ? self->code : 0);
+    }
+    return end_actor(turn, TROUPE_EXIT_FAILED, TROUPE_E_INVALID);
+}
+
+/* A boxed or owning message, or a stop that took its place in line. */
+TRP_COLD static enum next
+handle_special(struct turn *turn, struct trp_item *item)
+{
+    struct troupe_self *self = turn->self;
+    troupe_verdict verdict;
+    troupe_msg view;
+
+    if ((item->mark & TRP_MARK_CONTROL) != 0) {
+        turn->handled--; /* not a message: in no column of the books */
+        return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
+    }
+    trp_item_view(item, &view);
+    self->msg = &view;
+    self->item = item;
+    self->spent = 0;
+    self->code_is_set = false;
+    verdict = turn->cell->behaviour(self, turn->state, &view);
+    self->msg = NULL;
+    if (verdict == TROUPE_UNHANDLED) {
+        enum next next = judge(turn, verdict, &view); /* shows the payload */
+
+        settle(turn, item);
+        return next;
+    }
+    settle(turn, item);
+    return verdict == TROUPE_CONTINUE ? NEXT_GO_ON
+                                      : judge(turn, verdict, &view);
+}
+
+TRP_INLINE enum next
+handle(struct turn *turn, struct trp_item *item)
+{
+    struct troupe_self *self = turn->self;
+    troupe_verdict verdict;
+    troupe_msg view;
+
+    turn->handled++;
+    if (TRP_UNLIKELY((item->mark & TRP_MARK_SPECIAL) != 0)) {
+        return handle_special(turn, item);
+    }
+    trp_item_view(item, &view);
+    self->msg = &view;
+    self->item = item;
+    self->spent = 0;
+    self->code_is_set = false;
+    verdict = turn->cell->behaviour(self, turn->state, &view);
+    self->msg = NULL;
+    if (TRP_UNLIKELY(verdict != TROUPE_CONTINUE)) {
+        return judge(turn, verdict, &view);
+    }
+    return NEXT_GO_ON;
+}
+
+/* Nothing could be popped. NEXT_GONE: S was given away. */
+static enum next
+pause_turn(struct turn *turn)
+{
+    struct trp_cell *cell = turn->cell;
+
+    book(turn);
+    for (int rests = 0;; rests++) {
+        switch (trp_ring_idle(&turn->cursor, &turn->core->segments,
+            &turn->local->segments, &cell->ring, &cell->hint)) {
+        case TRP_IDLE_DONE:
+            return NEXT_GONE;
+        case TRP_IDLE_MORE:
+            return NEXT_GO_ON;
+        case TRP_IDLE_FLAGS:
+            return look_up(turn);
+        case TRP_IDLE_STALLED:
+            if (rests == STALL_RESTS) {
+                trp_submit_stalled(turn->self->worker, &cell->task);
+                return NEXT_GONE;
+            }
+            trp_cpu_relax();
+            break;
+        }
+    }
+}
+
+static uint32_t
+throughput_of(struct trp_core *core, struct trp_cell *cell)
+{
+    if (TRP_UNLIKELY((trp_cell_flags(cell) & TRP_CELL_THROUGHPUT) != 0)) {
+        return trp_load_acquire(&trp_cold_of(core, cell)->extra)
+            ->throughput; /* pairs: cell.extra */
+    }
+    return core->throughput;
+}
+
+TRP_INLINE bool
+wants_look(struct trp_cell *cell)
+{
+    /* relaxed: a request is seen at the latest when S is given away. */
+    return (trp_load_relaxed(&cell->ring.word) &
+               (TRP_RING_KILL | TRP_RING_SIGNAL)) != 0;
+}
+
+void
+trp_turn(struct trp_worker *worker, struct trp_task *task)
+{
+    struct trp_cell *cell = TRP_CONTAINER_OF(task, struct trp_cell, task);
+    struct trp_local *local = worker->local;
+    struct trp_core *core = local->self.core;
+    struct turn turn = {.self = &local->self,
+        .core = core,
+        .local = local,
+        .cell = cell,
+        .state = trp_cell_state(cell)};
+    struct trp_item item;
+    uint32_t left = throughput_of(core, cell);
+
+    trp_cursor_load(&turn.cursor, &core->segments, &cell->ring);
+    turn.first = turn.cursor.head;
+    turn.self->cell = cell;
+    turn.self->msg = NULL;
+    if (TRP_UNLIKELY((trp_cell_flags(cell) &
+                         (TRP_CELL_STARTING | TRP_CELL_STOPPING)) != 0) &&
+        look_up(&turn) == NEXT_GONE) {
+        return;
+    }
+    for (; left > 0; left--) {
+        if (TRP_UNLIKELY(wants_look(cell)) && look_up(&turn) == NEXT_GONE) {
+            return;
+        }
+        while (!trp_ring_pop(&turn.cursor, &cell->ring, &item)) {
+            if (pause_turn(&turn) == NEXT_GONE) {
+                return;
+            }
+        }
+        if (handle(&turn, &item) == NEXT_GONE) {
+            return;
+        }
+    }
+    book(&turn);
+    trp_cursor_publish(&turn.cursor, &cell->ring);
+    trp_ring_shrink(
+        &turn.cursor, &core->segments, &local->segments, &cell->ring);
+    trp_submit_last(worker, &cell->task);
+}

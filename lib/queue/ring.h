@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_QUEUE_RING_H
+#define TRP_QUEUE_RING_H
+
+/*
+ * Data path 3 of 6: link. From actor/mailbox.h, next sched/submit.h.
+ *
+ * Ring buffer, many producers, one consumer, grows and shrinks.
+ *
+ *      one word claims a slot, decides idle -> scheduled, refuses when closed
+ *
+ *     63            32 31                 4   3    2    1    0
+ *     +---------------+--------------------+----+----+----+----+
+ *     | tail (ticket) | unit of newest seg | K  | L  | X  | S  |
+ *     +---------------+--------------------+----+----+----+----+
+ *        K kill asked   L signal waits   X closed   S scheduled or running
+ *
+ *     unit 0: the two slots in the ring's own memory.      capacity 2
+ *     else:   a segment of the pool, class c.              capacity 8 << c
+ *
+ *      head (consumer)                              tail (producers)
+ *        v                                            v
+ *     [ segment A, closed for claims ]  <--prev--  [ segment B, newest ]
+ *       tickets .. start(B) - 1                       tickets start(B) ..
+ *
+ * A slot is 32 bytes: mark (0 = not written), sender, 16 bytes of payload. The
+ * slot of ticket t in a segment is t & (capacity - 1).
+ *
+ * push    reads the word, checks X and room, adds 1 to tail and sets S in one
+ *         CAS, then writes the slot, mark last. Lock-free: a CAS fails only if
+ *         another one succeeded. A producer that is preempted between the CAS
+ *         and the mark delays the consumer, never another producer.
+ * grow    (ring.c) when full: writes the message into a larger segment that is
+ *         still private, then publishes segment, link and message with the CAS
+ *         that claims. Lock-free.
+ * pop     consumer only; wait-free.
+ * idle    consumer only: S -> 0 if nothing came, back to the two own slots.
+ * shrink  consumer only: a smaller newest segment, by the CAS of grow with no
+ *         message.
+ * close   consumer only: sets X. Later claims fail; what was claimed before is
+ *         still popped.
+ *
+ * Invariants
+ *   I1  One winner per ticket: the CAS. Tail only grows, over all incarnations
+ *       of the ring (I8), so a CAS that succeeds proves that nothing happened
+ *       since the word was read: no close, no reuse, no growth.
+ *   I2  A slot is written only if ticket - head < capacity of its segment, so
+ *       never before the consumer has emptied it.
+ *   I3  S clear means empty and unit 0: a producer that finds S clear need not
+ *       look at head.
+ *   I4  Segments older than the newest take no claims. One is given back when
+ *       head has passed its last ticket; a claimed slot that is not written
+ *       holds head, so no writer is left then.
+ *   I5  In a segment that is given back every mark is 0.
+ *   I6  Head, segment and everything behind the ring belong to whoever owns S.
+ *   I7  One sender's tickets grow: FIFO per sender.
+ *   I8  Reopening adds 1 to tail (actor/cell.c).
+ *
+ * Pairs
+ *   ring.claim  CAS that claims -> CAS that idles and back: hands the ring and
+ *               what lies behind it (I6) from owner to owner.
+ *   ring.slot   store of mark -> load of mark: sender and payload.
+ *   ring.head   store of head -> load of head in push: the slots below are
+ *               empty.
+ *   ring.grow   CAS of grow or shrink -> load of the word: the new segment's
+ *               start, link and first message. Later claims keep it visible,
+ *               being read-modify-writes.
+ *
+ * Not promised: pop may find a claimed ticket that is not written yet and says
+ * so; ABA after exactly 2^32 messages to one ring between the load and the CAS
+ * of one push.
+ */
+
+#include "base/assert.h"
+#include "queue/pool.h"
+
+#define TRP_RING_SCHEDULED UINT64_C(1)
+#define TRP_RING_CLOSED UINT64_C(2)
+#define TRP_RING_SIGNAL UINT64_C(4)
+#define TRP_RING_KILL UINT64_C(8)
+#define TRP_RING_FLAGS UINT64_C(15)
+#define TRP_RING_TICKET (UINT64_C(1) << 32)
+
+#define TRP_RING_OWN_SLOTS 2u     /* in the ring's own memory */
+#define TRP_RING_SLOTS_OFFSET 64u /* of those, from the ring */
+#define TRP_RING_UNIT_SHIFT 8u    /* 256 bytes: the smallest segment */
+#define TRP_RING_REGION_SHIFT 23u /* 2 GiB of segments per class */
+#define TRP_RING_FIRST_SLOTS 8u   /* of a segment of class 0 */
+
+/* From this capacity on head is published every 16th message only. */
+#define TRP_RING_LAZY_CAPACITY 64u
+#define TRP_RING_LAZY_MASK 15u
+
+struct trp_slot {
+    TRP_ATOMIC(uint64_t) mark;
+    uint64_t sender;
+    uint64_t payload[2];
+};
+
+/* The same by value, out of the ring. */
+struct trp_item {
+    uint64_t mark;
+    uint64_t sender;
+    uint64_t payload[2];
+};
+
+struct trp_ring {
+    TRP_ATOMIC(uint64_t) word; /* producers and owner, CAS only */
+    TRP_ATOMIC(uint32_t) head; /* owner writes, producers read */
+    uint32_t segment;          /* owner only: the one being emptied */
+};
+
+/* The owner's view while it runs; head is ahead of ring->head by up to 15. */
+struct trp_cursor {
+    struct trp_slot *slots;
+    uint32_t head;
+    uint32_t mask;
+    uint32_t unit;
+};
+
+enum trp_claim {
+    TRP_CLAIM_QUEUED, /* in; somebody owns S already */
+    TRP_CLAIM_WAKE,   /* in; S is ours: make the owner run */
+    TRP_CLAIM_CLOSED, /* refused */
+    TRP_CLAIM_FULL    /* grow first */
+};
+
+enum trp_ring_idle {
+    TRP_IDLE_DONE,    /* S is clear: the ring is not ours any more */
+    TRP_IDLE_MORE,    /* a message can be popped */
+    TRP_IDLE_STALLED, /* claimed, not written yet */
+    TRP_IDLE_FLAGS    /* K, L or X want to be looked at */
+};
+
+static inline uint32_t
+trp_ring_tail(uint64_t word)
+{
+    return (uint32_t)(word >> 32);
+}
+
+static inline uint32_t
+trp_ring_unit(uint64_t word)
+{
+    return (uint32_t)word >> 4;
+}
+
+static inline uint64_t
+trp_ring_word(uint32_t tail, uint32_t unit, uint64_t flags)
+{
+    return ((uint64_t)tail << 32) | ((uint64_t)unit << 4) | flags;
+}
+
+static inline uint32_t
+trp_ring_capacity(uint32_t unit)
+{
+    return unit == TRP_POOL_NONE
+               ? TRP_RING_OWN_SLOTS
+               : TRP_RING_FIRST_SLOTS << (unit >> TRP_RING_REGION_SHIFT);
+}
+
+TRP_INLINE struct trp_slot *
+trp_ring_slots(
+    const struct trp_pool *pool, struct trp_ring *ring, uint32_t unit)
+{
+    if (TRP_LIKELY(unit == TRP_POOL_NONE)) {
+        return (struct trp_slot *)(void *)((char *)ring +
+                                           TRP_RING_SLOTS_OFFSET);
+    }
+    return (struct trp_slot *)(void *)(pool->base +
+                                       ((uint64_t)unit
+                                           << TRP_RING_UNIT_SHIFT));
+}
+
+TRP_INLINE void
+trp_slot_write(struct trp_slot *slot, const struct trp_item *item)
+{
+    slot->sender = item->sender;
+    slot->payload[0] = item->payload[0];
+    slot->payload[1] = item->payload[1];
+    trp_store_release(&slot->mark, item->mark); /* pairs: ring.slot */
+}
+
+/*
+ * Any thread. `life` is a word of the ring's owner that must be `expected`: it
+ * is read between the word and the CAS, so I1 makes it true at the claim.
+ */
+TRP_INLINE enum trp_claim
+trp_ring_push(const struct trp_pool *pool, struct trp_ring *ring,
+    TRP_ATOMIC(uint32_t) * life, uint32_t expected, const struct trp_item *item)
+{
+    uint64_t word = trp_load_acquire(&ring->word); /* pairs: ring.grow */
+    uint32_t tail, unit, capacity;
+    struct trp_slot *slot;
+
+    do {
+        /* relaxed: ordered by the load of the word before and the CAS after. */
+        if (TRP_UNLIKELY(trp_load_relaxed(life) != expected ||
+                         (word & TRP_RING_CLOSED) != 0)) {
+            return TRP_CLAIM_CLOSED;
+        }
+        tail = trp_ring_tail(word);
+        unit = trp_ring_unit(word);
+        capacity = trp_ring_capacity(unit);
+        if ((word & TRP_RING_SCHEDULED) != 0) { /* else empty: I3 */
+            uint32_t head =
+                trp_load_acquire(&ring->head); /* pairs: ring.head */
+
+            /* Signed: head may be newer than the word; then the CAS fails. */
+            if ((int32_t)(tail - head) >= (int32_t)capacity) {
+                return TRP_CLAIM_FULL;
+            }
+        }
+    } while (TRP_UNLIKELY(!trp_cas_acq_rel(&ring->word, /* pairs: ring.claim */
+        &word, (word + TRP_RING_TICKET) | TRP_RING_SCHEDULED)));
+    slot = trp_ring_slots(pool, ring, unit) + (tail & (capacity - 1));
+    trp_slot_write(slot, item);
+    return (word & TRP_RING_SCHEDULED) != 0 ? TRP_CLAIM_QUEUED
+                                            : TRP_CLAIM_WAKE;
+}
+
+/*
+ * The same after TRP_CLAIM_FULL: grows. `hint` is the class to begin with.
+ * TRP_CLAIM_FULL again: no memory, nothing was queued.
+ */
+enum trp_claim trp_ring_push_grow(struct trp_pool *pool,
+    struct trp_pool_cache *cache, struct trp_ring *ring,
+    TRP_ATOMIC(uint32_t) * life, uint32_t expected, uint32_t hint,
+    const struct trp_item *item);
+
+/* Owner of S, from here on. */
+
+TRP_INLINE void
+trp_cursor_load(struct trp_cursor *cursor, const struct trp_pool *pool,
+    struct trp_ring *ring)
+{
+    cursor->unit = ring->segment;
+    /* relaxed: the owner alone writes it. */
+    cursor->head = trp_load_relaxed(&ring->head);
+    cursor->slots = trp_ring_slots(pool, ring, cursor->unit);
+    cursor->mask = trp_ring_capacity(cursor->unit) - 1;
+}
+
+TRP_INLINE void
+trp_cursor_publish(const struct trp_cursor *cursor, struct trp_ring *ring)
+{
+    trp_store_release(&ring->head, cursor->head); /* pairs: ring.head */
+}
+
+/* False: nothing written at head; see trp_ring_idle(). */
+TRP_INLINE bool
+trp_ring_pop(
+    struct trp_cursor *cursor, struct trp_ring *ring, struct trp_item *item)
+{
+    struct trp_slot *slot = &cursor->slots[cursor->head & cursor->mask];
+
+    item->mark = trp_load_acquire(&slot->mark); /* pairs: ring.slot */
+    if (TRP_UNLIKELY(item->mark == 0)) {
+        return false;
+    }
+    item->sender = slot->sender;
+    item->payload[0] = slot->payload[0];
+    item->payload[1] = slot->payload[1];
+    /* relaxed: published with head. */
+    trp_store_relaxed(&slot->mark, 0);
+    cursor->head++;
+    if (TRP_LIKELY(cursor->mask < TRP_RING_LAZY_CAPACITY - 1) ||
+        (cursor->head & TRP_RING_LAZY_MASK) == 0) {
+        trp_cursor_publish(cursor, ring);
+    }
+    return true;
+}
+
+/* Would a pop succeed? */
+static inline bool
+trp_ring_is_written(const struct trp_cursor *cursor)
+{
+    return trp_load_acquire(/* pairs: ring.slot */
+               &cursor->slots[cursor->head & cursor->mask].mark) != 0;
+}
+
+/*
+ * After a pop that found nothing. `*hint` learns the class that was needed.
+ * After TRP_IDLE_DONE nothing of the ring may be touched.
+ */
+enum trp_ring_idle trp_ring_idle_slow(struct trp_cursor *cursor,
+    struct trp_pool *pool, struct trp_pool_cache *cache, struct trp_ring *ring,
+    TRP_ATOMIC(uint8_t) * hint);
+
+TRP_INLINE enum trp_ring_idle
+trp_ring_idle(struct trp_cursor *cursor, struct trp_pool *pool,
+    struct trp_pool_cache *cache, struct trp_ring *ring,
+    TRP_ATOMIC(uint8_t) * hint)
+{
+    if (TRP_LIKELY(cursor->unit == TRP_POOL_NONE)) {
+        uint64_t word = trp_ring_word(cursor->head, 0, TRP_RING_SCHEDULED);
+
+        if (TRP_LIKELY(trp_cas_acq_rel(&ring->word, /* pairs: ring.claim */
+                &word, trp_ring_word(cursor->head, 0, 0)))) {
+            return TRP_IDLE_DONE;
+        }
+    }
+    return trp_ring_idle_slow(cursor, pool, cache, ring, hint);
+}
+
+/* At the end of a turn that leaves messages: gives back what a burst took. */
+void trp_ring_shrink(const struct trp_cursor *cursor, struct trp_pool *pool,
+    struct trp_pool_cache *cache, struct trp_ring *ring);
+
+/* Sets X. Returns the word after it. */
+uint64_t trp_ring_close(struct trp_ring *ring);
+
+/*
+ * With X set: nothing is queued and nothing will be. False: pop on, or wait
+ * for a claimed slot to be written.
+ */
+bool trp_ring_is_drained(struct trp_cursor *cursor, struct trp_pool *pool,
+    struct trp_pool_cache *cache, struct trp_ring *ring);
+
+/* Messages waiting: any thread; never less than what the caller has queued. */
+static inline uint32_t
+trp_ring_depth(struct trp_ring *ring, uint64_t *word)
+{
+    /* relaxed: an estimate; own pushes are in program order. */
+    uint32_t head = trp_load_relaxed(&ring->head);
+    int32_t depth;
+
+    *word = trp_load_acquire(&ring->word); /* pairs: ring.claim */
+    depth = (int32_t)(trp_ring_tail(*word) - head);
+    return depth < 0 ? 0 : (uint32_t)depth;
+}
+
+#endif /* TRP_QUEUE_RING_H */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_SCHED_IDLE_H
+#define TRP_SCHED_IDLE_H
+
+/*
+ * Who sleeps, who searches, and the proof that no wake-up is lost.
+ *
+ *      one word for all:   watching:16 | searching:16 | parked:16
+ *      one bit each:       mask, set while a worker may be woken
+ *      one word each:      park, the futex it sleeps on
+ *
+ *     RUNNING --nothing to do--> SEARCHING --spin budget used--> PARKED
+ *        ^                          |  ^                            |
+ *        +-------found work---------+  +---bit cleared by a waker---+
+ *
+ * A waker wakes only if nobody searches: a searcher will find the work itself.
+ * It adds itself to `searching`, clears one bit, and hands that place over to
+ * the sleeper. So at most one worker is on its way at a time, and it wakes the
+ * next one if it finds more than it can run.
+ *
+ * Why nothing is lost. A pusher makes work visible, then does a
+ * read-modify-write of the word (foreign threads) and looks. A parker sets its
+ * bit, does a read-modify-write of the word (parked + 1, searching - 1), then
+ * looks at all queues. Both change the same word, so one of them comes second:
+ * the parker sees the work, or the pusher sees the sleeper (edge idle.state).
+ * A pusher that skips the wake because somebody searches comes before that
+ * searcher's own change of the word, and the same holds for a waker that gives
+ * its place back: it looks at the mask again after that. Workers skip the
+ * read-modify-write when they push: they run what they pushed themselves, and
+ * look at the word again at every dispatch.
+ *
+ * The watcher. Work in the slot of a worker that is stuck in a long behaviour
+ * wakes nobody. So while some worker is active, one sleeper (watching = 1)
+ * sleeps a millisecond at a time and looks whether an active worker has stopped
+ * making progress with work waiting. When all workers are parked it sleeps
+ * without a limit, as the others do: an idle system makes no system call.
+ *
+ * Pairs
+ *   idle.state  any change of the word -> the next one: as argued above.
+ *   idle.mask   setting a bit -> clearing it: park is 0 again.
+ *   idle.park   store of park by the waker -> load by the sleeper.
+ *   idle.quiet  change of quiet by the last to park -> load by who awaits it.
+ */
+
+#include "os/futex.h"
+
+#define TRP_WORKERS_MAX 1024u
+#define TRP_IDLE_PARKED UINT64_C(1)
+#define TRP_IDLE_SEARCHING (UINT64_C(1) << 16)
+#define TRP_IDLE_WATCHING (UINT64_C(1) << 32)
+
+struct trp_sched;
+struct trp_worker;
+
+struct trp_idle {
+    TRP_ATOMIC(uint64_t) state;
+    TRP_ATOMIC(uint64_t) mask[TRP_WORKERS_MAX / 64];
+    TRP_ATOMIC(uint32_t) quiet;         /* futex: grows when all are parked */
+    TRP_ATOMIC(uint32_t) quiet_waiters; /* somebody sleeps on it */
+};
+
+static inline uint32_t
+trp_idle_parked(uint64_t state)
+{
+    return (uint16_t)state;
+}
+
+static inline uint32_t
+trp_idle_searching(uint64_t state)
+{
+    return (uint16_t)(state >> 16);
+}
+
+static inline uint32_t
+trp_idle_watching(uint64_t state)
+{
+    return (uint16_t)(state >> 32);
+}
+
+/* Wakes one sleeper unless somebody searches. Any thread; never blocks. */
+void trp_idle_wake_one(struct trp_sched *sched);
+
+/*
+ * Sleeps until woken, until there is work, or until the scheduler stops.
+ * `searching`: the caller is counted as a searcher. Returns whether it is
+ * counted as one afterwards.
+ */
+bool trp_idle_park(struct trp_worker *worker, bool searching);
+
+/* Wakes everybody, for good. After `stopping` was set. */
+void trp_idle_wake_all(struct trp_sched *sched);
+
+/*
+ * Blocks a foreign thread until all workers are parked and nothing waits, or
+ * the deadline has passed (false).
+ */
+bool trp_idle_await_quiet(struct trp_sched *sched, uint64_t deadline_ns);
+
+#endif /* TRP_SCHED_IDLE_H */

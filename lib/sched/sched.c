@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/clock.h"
+#include "base/error.h"
+#include "os/thread.h"
+#include "sched/submit.h"
+#include "sched/worker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Start, stop, and driven mode: the scheduler without threads. */
+
+static bool
+init_worker(struct trp_sched *sched, uint32_t index, uint64_t seed)
+{
+    struct trp_worker *worker = &sched->workers[index];
+
+    worker->sched = sched;
+    worker->index = index;
+    worker->rng.state = seed + index;
+    worker->seen = trp_heap_alloc(
+        sched->heap, sched->allocated * sizeof *worker->seen);
+    return worker->seen != NULL &&
+           trp_deque_init(&worker->deque, sched->heap) &&
+           trp_deque_init(&worker->yield, sched->heap);
+}
+
+troupe_status
+trp_sched_init(struct trp_sched *sched, struct trp_heap *heap,
+    const struct trp_sched_options *options)
+{
+    uint32_t count = options->driven ? 1 : options->workers;
+    uint64_t seed = options->seed != 0 ? options->seed : trp_clock_ns();
+
+    sched->run = options->run;
+    sched->rest = options->rest;
+    sched->heap = heap;
+    sched->spin_ns = options->spin_ns;
+    sched->steal = options->steal && count > 1;
+    sched->driven = options->driven;
+    sched->ordered = options->driven && options->seed == 0;
+    sched->workers = trp_heap_alloc(heap, count * sizeof *sched->workers);
+    if (sched->workers == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    sched->count = sched->allocated = count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!init_worker(sched, i, seed)) {
+            return TROUPE_E_NOMEM;
+        }
+    }
+    if (sched->ordered && !trp_notify_open(&sched->notify)) {
+        return trp_refuse(TROUPE_E_SYSTEM, "troupe_system_create",
+            "descriptor", "could not be opened", "eventfd");
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_sched_start(
+    struct trp_sched *sched, const struct trp_sched_options *options)
+{
+    for (uint32_t i = 0; i < sched->count && !sched->driven; i++) {
+        struct trp_worker *worker = &sched->workers[i];
+        char name[64];
+
+        snprintf(name, sizeof name, "%.7s/w%u", options->name, i);
+        worker->started = trp_thread_start(&worker->thread, name,
+            options->stack_bytes, trp_worker_thread, worker);
+        if (worker->started) {
+            continue;
+        }
+        trp_refuse(TROUPE_E_SYSTEM, "troupe_system_create", "workers",
+            "could not be started", "worker %u of %u", i, sched->count);
+        if (i == 0 || !options->fewer_workers) {
+            trp_sched_stop(sched);
+            return TROUPE_E_SYSTEM;
+        }
+        sched->count = i;
+        sched->steal = sched->steal && i > 1;
+    }
+    return TROUPE_OK;
+}
+
+void
+trp_sched_stop(struct trp_sched *sched)
+{
+    trp_store_release(&sched->stopping, 1); /* pairs: sched.stopping */
+    trp_idle_wake_all(sched);
+    for (uint32_t i = 0; i < sched->count; i++) {
+        if (sched->workers[i].started) {
+            trp_thread_join(sched->workers[i].thread);
+            sched->workers[i].started = false;
+        }
+    }
+}
+
+void
+trp_sched_fini(struct trp_sched *sched)
+{
+    for (uint32_t i = 0; i < sched->allocated; i++) {
+        struct trp_worker *worker = &sched->workers[i];
+
+        if (worker->sched == NULL) {
+            continue; /* was never reached by init */
+        }
+        trp_deque_fini(&worker->deque);
+        trp_deque_fini(&worker->yield);
+        trp_heap_free(sched->heap, worker->seen,
+            sched->allocated * sizeof *worker->seen);
+    }
+    trp_heap_free(sched->heap, sched->workers,
+        sched->allocated * sizeof *sched->workers);
+    sched->workers = NULL;
+    sched->count = sched->allocated = 0;
+    trp_notify_close(&sched->notify);
+}
+
+/* Everything that waits, in the deque: what a seed draws from. */
+static void
+gather(struct trp_worker *worker)
+{
+    struct trp_task *task;
+
+    trp_worker_gather(worker);
+    while ((task = trp_deque_steal(&worker->yield)) != NULL) {
+        trp_submit_deque(worker, task);
+    }
+    /* relaxed: one thread. */
+    task = trp_load_relaxed(&worker->slot);
+    if (task != NULL) {
+        trp_store_relaxed(&worker->slot, NULL); /* relaxed: one thread */
+        trp_submit_deque(worker, task);
+    }
+}
+
+struct trp_task *
+trp_sched_next_driven(struct trp_sched *sched)
+{
+    struct trp_worker *worker = &sched->workers[0];
+    uint32_t count;
+
+    if (sched->ordered) {
+        return trp_worker_pick(worker);
+    }
+    gather(worker);
+    count = trp_deque_length(&worker->deque);
+    if (count == 0) {
+        return NULL;
+    }
+    /* Any number of them goes round once; the drawn one is then the oldest. */
+    for (uint32_t skip = trp_rng_below(&worker->rng, count); skip > 0; skip--) {
+        trp_submit_deque(worker, trp_deque_steal(&worker->deque));
+    }
+    return trp_deque_steal(&worker->deque);
+}
+
+uint32_t
+trp_sched_runnable(struct trp_sched *sched)
+{
+    struct trp_worker *worker = &sched->workers[0];
+    uint32_t count;
+
+    trp_worker_gather(worker);
+    count = trp_deque_length(&worker->deque) +
+            trp_deque_length(&worker->yield);
+    /* relaxed: one thread. */
+    return count + (trp_load_relaxed(&worker->slot) != NULL ? 1 : 0);
+}
+
+void
+trp_sched_settle(struct trp_sched *sched)
+{
+    if (sched->notify.fd_plus_1 == 0) {
+        return;
+    }
+    if (trp_sched_runnable(sched) == 0) {
+        /*
+         * First the token, then the flag, then a last look: a thread that
+         * pushed while the flag was up did not raise, and is seen here.
+         */
+        trp_notify_clear(&sched->notify);
+        trp_swap_acq_rel(&sched->raised, 0); /* pairs: driven.raised */
+        if (trp_inject_is_empty(&sched->inject)) {
+            return;
+        }
+    }
+    if (trp_swap_acq_rel(&sched->raised, 1) == 0) { /* pairs: driven.raised */
+        trp_notify_raise(&sched->notify);
+    }
+}

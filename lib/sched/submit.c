@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/submit.h"
+
+#include "os/thread.h"
+
+void
+trp_submit_foreign(struct trp_sched *sched, struct trp_task *task)
+{
+    uint64_t state;
+
+    trp_inject_push(&sched->inject, &task->node);
+    if (sched->driven) {
+        if (trp_swap_acq_rel(&sched->raised, 1) == 0 && /* pairs: driven.raised
+                                                         */
+            sched->notify.fd_plus_1 != 0) {
+            trp_notify_raise(&sched->notify);
+        }
+        return;
+    }
+    state = trp_add_acq_rel(&sched->idle.state, 0); /* pairs: idle.state */
+    if (trp_idle_parked(state) != 0 && trp_idle_searching(state) == 0) {
+        trp_idle_wake_one(sched);
+    }
+}
+
+void
+trp_submit_overflow(struct trp_worker *worker, struct trp_task *task)
+{
+    trp_inject_push(&worker->sched->inject, &task->node);
+    trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+}
+
+void
+trp_submit_stalled(struct trp_worker *worker, struct trp_task *task)
+{
+    bool alone = trp_deque_length(&worker->deque) == 0 &&
+                 trp_deque_length(&worker->yield) == 0;
+
+    trp_submit_last(worker, task);
+    if (alone) {
+        trp_thread_yield();
+    }
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_SCHED_SUBMIT_H
+#define TRP_SCHED_SUBMIT_H
+
+/*
+ * Data path 4 of 6: make runnable. From queue/ring.h, next sched/worker.c.
+ *
+ * Whoever set S of a task's ring submits it, once. On a worker it goes into the
+ * slot, to run next while its message is in the cache; the one that was there
+ * goes to the deque, where thieves find it. A task that used up its throughput
+ * goes to the end of the yield queue. Foreign threads use the injector.
+ *
+ * Pairs
+ *   slot.task   store or swap into the slot -> swap out of it, by owner or
+ *               thief: the task and what it is part of.
+ */
+
+#include "sched/worker.h"
+
+/* Into the injector; wakes a sleeper. Any thread; never fails, never blocks. */
+void trp_submit_foreign(struct trp_sched *sched, struct trp_task *task);
+/* No memory for the deque: the injector needs none. */
+void trp_submit_overflow(struct trp_worker *worker, struct trp_task *task);
+
+/*
+ * Submits last a task that waits for a preempted sender; lets the sender have
+ * the processor if this worker has nothing else to do.
+ */
+void trp_submit_stalled(struct trp_worker *worker, struct trp_task *task);
+
+/* On `worker`'s own thread, from here on. */
+
+TRP_INLINE void
+trp_submit_wake(struct trp_worker *worker, uint64_t unless)
+{
+    struct trp_sched *sched = worker->sched;
+    /* relaxed: a worker runs what it pushed itself, and looks again. */
+    uint64_t state = trp_load_relaxed(&sched->idle.state);
+
+    if (TRP_UNLIKELY(trp_idle_parked(state) != 0) && (state & unless) == 0 &&
+        sched->steal) {
+        trp_idle_wake_one(sched);
+    }
+}
+
+TRP_INLINE void
+trp_submit_deque(struct trp_worker *worker, struct trp_task *task)
+{
+    if (TRP_UNLIKELY(!trp_deque_push(&worker->deque, task))) {
+        trp_submit_overflow(worker, task);
+        return;
+    }
+    trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+}
+
+/* To run next. */
+TRP_INLINE void
+trp_submit(struct trp_worker *worker, struct trp_task *task)
+{
+    /* relaxed: only this thread puts something in. */
+    struct trp_task *before = trp_load_relaxed(&worker->slot);
+
+    if (TRP_LIKELY(before == NULL)) {
+        trp_store_release(&worker->slot, task); /* pairs: slot.task */
+        trp_submit_wake(
+            worker, (TRP_IDLE_SEARCHING | TRP_IDLE_WATCHING) * UINT16_MAX);
+        return;
+    }
+    before = trp_swap_acq_rel(&worker->slot, task); /* pairs: slot.task */
+    if (before != NULL) {
+        trp_submit_deque(worker, before);
+    }
+}
+
+/* After everybody who waits already. */
+TRP_INLINE void
+trp_submit_last(struct trp_worker *worker, struct trp_task *task)
+{
+    if (TRP_UNLIKELY(!trp_deque_push(&worker->yield, task))) {
+        trp_submit_overflow(worker, task);
+        return;
+    }
+    trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+}
+
+#endif /* TRP_SCHED_SUBMIT_H */

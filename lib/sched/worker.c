@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/worker.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "sched/steal.h"
+#include "sched/submit.h"
+
+/*
+ * Data path 5 of 6: choose. From sched/submit.h, next actor/turn.c.
+ *
+ * What a worker runs next, in this order:
+ *
+ *   every 64th dispatch   what foreign threads brought
+ *   every 16th dispatch   the oldest of the deque
+ *   slot                  at most SLOT_RUNS in a row while others wait
+ *   yield, deque          in turn
+ *   injector, other workers, sleep
+ *
+ * So with every worker busy a task that can run starts within 16 x (tasks that
+ * can run / workers) turns, and a foreign post is seen within 64.
+ */
+
+#define INJECT_EVERY 64u
+#define OLDEST_EVERY 16u
+#define SLOT_RUNS 3u
+/* Rests between two looks at other workers, 25 ns each: see limits.md 4. */
+#define SEARCH_RESTS 40
+
+static void
+queue_all(struct trp_worker *worker, struct trp_node *node)
+{
+    uint64_t count = 0;
+
+    for (; node != NULL; count++) {
+        /* relaxed: ours since the injector gave it. */
+        struct trp_node *next = trp_load_relaxed(&node->next);
+
+        trp_submit_last(worker, TRP_CONTAINER_OF(node, struct trp_task, node));
+        node = next;
+    }
+    trp_count(&worker->injected, count);
+}
+
+/* All that was injected: the first now, the others in their order. */
+static struct trp_task *
+take_injected(struct trp_worker *worker)
+{
+    struct trp_node *list = trp_inject_take(&worker->sched->inject);
+
+    if (list == NULL) {
+        return NULL;
+    }
+    trp_count(&worker->injected, 1);
+    /* relaxed: ours since the injector gave it. */
+    queue_all(worker, trp_load_relaxed(&list->next));
+    return TRP_CONTAINER_OF(list, struct trp_task, node);
+}
+
+void
+trp_worker_gather(struct trp_worker *worker)
+{
+    queue_all(worker, trp_inject_take(&worker->sched->inject));
+}
+
+static struct trp_task *
+take_slot(struct trp_worker *worker)
+{
+    /* relaxed: a look; the swap decides. */
+    if (trp_load_relaxed(&worker->slot) == NULL) {
+        return NULL;
+    }
+    return trp_swap_acq_rel(&worker->slot, NULL); /* pairs: slot.task */
+}
+
+static struct trp_task *
+take_queued(struct trp_worker *worker)
+{
+    struct trp_task *task = NULL;
+
+    if ((worker->tick & 1) != 0) {
+        task = trp_deque_steal(&worker->yield);
+    }
+    if (task == NULL) {
+        task = trp_deque_pop(&worker->deque);
+    }
+    if (task == NULL) {
+        task = trp_deque_steal(&worker->yield);
+    }
+    return task;
+}
+
+struct trp_task *
+trp_worker_pick(struct trp_worker *worker)
+{
+    struct trp_task *task = NULL;
+    uint32_t tick = ++worker->tick;
+
+    if (TRP_UNLIKELY(tick % OLDEST_EVERY == 0)) {
+        if (tick % INJECT_EVERY == 0) {
+            task = take_injected(worker);
+        }
+        if (task == NULL) {
+            task = trp_deque_steal(&worker->deque);
+        }
+        if (task != NULL) {
+            return task;
+        }
+    }
+    if (TRP_LIKELY(worker->slot_runs < SLOT_RUNS)) {
+        task = take_slot(worker);
+        if (task != NULL) {
+            worker->slot_runs++;
+            return task;
+        }
+    }
+    worker->slot_runs = 0;
+    task = take_queued(worker);
+    if (task == NULL) {
+        task = take_slot(worker);
+    }
+    return task != NULL ? task : take_injected(worker);
+}
+
+void
+trp_worker_run(struct trp_worker *worker, struct trp_task *task)
+{
+    trp_count(&worker->turns, 1);
+    /* relaxed: shown to people. */
+    trp_store_relaxed(&worker->current, task);
+    worker->sched->run(worker, task);
+    trp_store_relaxed(&worker->current, NULL); /* relaxed: as above */
+}
+
+/* At most half of the workers search at a time. */
+static bool
+start_searching(struct trp_sched *sched)
+{
+    uint64_t state =
+        trp_load_acquire(&sched->idle.state); /* pairs: idle.state */
+
+    do {
+        if (2 * trp_idle_searching(state) >= sched->count) {
+            return false;
+        }
+    } while (!trp_cas_acq_rel(&sched->idle.state, /* pairs: idle.state */
+        &state, state + TRP_IDLE_SEARCHING));
+    return true;
+}
+
+/* Found something: the next sleeper is wanted if there is more. */
+static void
+end_searching(struct trp_worker *worker)
+{
+    struct trp_sched *sched = worker->sched;
+    uint64_t before = trp_sub_acq_rel(
+        &sched->idle.state, TRP_IDLE_SEARCHING); /* pairs: idle.state */
+
+    if (trp_idle_searching(before) == 1 && trp_idle_parked(before) != 0 &&
+        trp_steal_is_possible(sched, NULL)) {
+        trp_idle_wake_one(sched);
+    }
+}
+
+/*
+ * Looks at the injector and at the others: once, or until the spin budget is
+ * used up.
+ */
+static struct trp_task *
+search(struct trp_worker *worker, bool spin)
+{
+    struct trp_sched *sched = worker->sched;
+    uint64_t end_ns =
+        spin && sched->spin_ns != 0 ? trp_clock_ns() + sched->spin_ns : 0;
+
+    for (;;) {
+        struct trp_task *task = take_injected(worker);
+
+        if (task == NULL) {
+            task = trp_steal(worker);
+        }
+        if (task != NULL || end_ns == 0 ||
+            trp_load_acquire(&sched->stopping) != 0 || /* pairs: sched.stopping
+                                                        */
+            trp_clock_ns() >= end_ns) {
+            return task;
+        }
+        for (int i = 0; i < SEARCH_RESTS; i++) {
+            trp_cpu_relax();
+        }
+    }
+}
+
+/* Search, sleep, search ...; NULL when the scheduler stops. */
+static struct trp_task *
+find(struct trp_worker *worker)
+{
+    struct trp_sched *sched = worker->sched;
+    bool searching = start_searching(sched);
+
+    for (;;) {
+        struct trp_task *task;
+
+        if (trp_load_acquire(&sched->stopping) != 0) { /* pairs: sched.stopping
+                                                        */
+            return NULL;
+        }
+        task = search(worker, searching);
+        if (task == NULL) {
+            task = trp_worker_pick(worker);
+        }
+        if (task != NULL) {
+            if (searching) {
+                end_searching(worker);
+            }
+            return task;
+        }
+        if (sched->rest != NULL) {
+            sched->rest(worker);
+        }
+        searching = trp_idle_park(worker, searching) || start_searching(sched);
+    }
+}
+
+void *
+trp_worker_thread(void *user)
+{
+    struct trp_worker *worker = user;
+
+    trp_thread.worker = worker;
+    for (;;) {
+        struct trp_task *task = trp_worker_pick(worker);
+
+        if (TRP_UNLIKELY(task == NULL)) {
+            task = find(worker);
+            if (task == NULL) {
+                break;
+            }
+        } else if (trp_deque_length(&worker->deque) != 0) {
+            trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+        }
+        trp_worker_run(worker, task);
+    }
+    trp_thread.worker = NULL;
+    return NULL;
+}

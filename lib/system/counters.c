@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include <troupe/counters.h>
+
+#include "actor/cell.h"
+#include "system/system.h"
+
+#include <string.h>
+
+/* Sums of what workers and foreign threads have counted. */
+
+#define SUM(core, column)                                                      \
+    sum_books(core, offsetof(struct trp_books, column))
+
+static uint64_t
+column_of(const struct trp_books *books, size_t offset)
+{
+    /* relaxed: statistics. */
+    return trp_load_relaxed(
+        (const TRP_ATOMIC(uint64_t) *)(const void *)((const char *)books +
+                                                     offset));
+}
+
+static uint64_t
+sum_books(const struct trp_core *core, size_t offset)
+{
+    uint64_t sum = column_of(&core->foreign, offset);
+
+    for (uint32_t i = 0; i < core->sched.allocated; i++) {
+        sum += column_of(&core->locals[i].books, offset);
+    }
+    return sum;
+}
+
+/* Read from the mailboxes: what makes the equation a check. */
+static uint64_t
+count_queued(const struct trp_core *core)
+{
+    /* pairs: pool.bump */
+    uint32_t end = trp_load_acquire(&core->cells.class[0].bump);
+    uint64_t queued = 0;
+
+    for (uint32_t index = 1; index < end; index++) {
+        struct trp_cell *cell = trp_cell_at(core, index);
+        uint64_t word;
+
+        if (trp_cell_kind(cell) != TRP_KIND_NONE) {
+            queued += trp_ring_depth(&cell->ring, &word);
+        }
+    }
+    return queued;
+}
+
+static void
+add_workers(const struct trp_core *core, troupe_counters *sums)
+{
+    const struct trp_sched *sched = &core->sched;
+
+    for (uint32_t i = 0; i < sched->allocated; i++) {
+        struct trp_worker *worker = &sched->workers[i];
+
+        /* relaxed, all of them: statistics. */
+        sums->turns += trp_load_relaxed(&worker->turns);
+        sums->injected += trp_load_relaxed(&worker->injected); /* relaxed */
+        sums->steals += trp_load_relaxed(&worker->steals);     /* relaxed */
+        /* relaxed: as above. */
+        sums->steal_misses += trp_load_relaxed(&worker->steal_misses);
+        sums->parks += trp_load_relaxed(&worker->parks); /* relaxed: same */
+        sums->wakes += trp_load_relaxed(&worker->wakes); /* relaxed: same */
+        sums->runnable += trp_deque_length(&worker->deque) +
+                          trp_deque_length(&worker->yield) +
+                          (trp_load_relaxed(&worker->slot) != NULL ? 1 : 0);
+    }
+    /* relaxed: as above. */
+    sums->wakes += trp_load_relaxed(&sched->foreign_wakes);
+}
+
+troupe_status
+troupe_counters_read(const troupe_system *system, troupe_counters *counters)
+{
+    static const char call[] = "troupe_counters_read";
+    troupe_status status = trp_system_check(system, call);
+    const struct trp_core *core = trp_core_of(system);
+    troupe_counters sums = {.size = sizeof sums};
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (counters == NULL || counters->size < sizeof(size_t)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "counters.size",
+            "must be set with TROUPE_OPTIONS()", "%zu",
+            counters != NULL ? counters->size : 0);
+    }
+    if (counters->size > sizeof sums) {
+        return trp_refuse(TROUPE_E_VERSION, call, "counters.size",
+            "is newer than this library", "%zu", counters->size);
+    }
+    sums.sent = SUM(core, sent);
+    sums.refused = SUM(core, refused);
+    sums.handled = SUM(core, handled);
+    sums.dropped = SUM(core, dropped);
+    sums.dead = SUM(core, dead);
+    sums.queued = count_queued(core);
+    sums.started = SUM(core, started);
+    sums.stopped = SUM(core, stopped);
+    sums.actors = sums.started - sums.stopped;
+    /* relaxed: statistic. */
+    sums.bytes = trp_load_relaxed(&core->heap.live_bytes) +
+                 trp_pool_live_bytes(&core->cells) +
+                 trp_pool_live_bytes(&core->segments) +
+                 trp_pool_live_bytes(&core->messages);
+    add_workers(core, &sums);
+    sums.size = counters->size;
+    memcpy(counters, &sums, counters->size);
+    return TROUPE_OK;
+}

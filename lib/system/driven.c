@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include <troupe/driven.h>
+
+#include "base/clock.h"
+#include "system/system.h"
+
+/* A system without threads: the caller's thread is its one worker. */
+
+static troupe_status
+check_driven(const troupe_system *system, const char *call)
+{
+    troupe_status status = trp_system_check_outside(system, call);
+
+    if (status == TROUPE_OK && !system->core.sched.driven) {
+        return trp_refuse(TROUPE_E_STATE, call, "system",
+            "must have been created with TROUPE_SYSTEM_DRIVEN", "%s",
+            system->name);
+    }
+    return status;
+}
+
+uint32_t
+trp_system_turn(troupe_system *system, uint32_t turns)
+{
+    struct trp_sched *sched = &system->core.sched;
+    struct trp_worker *worker = &sched->workers[0];
+    void *before = trp_thread.worker;
+    uint32_t done = 0;
+
+    trp_thread.worker = worker;
+    while (turns == 0 || done < turns) {
+        struct trp_task *task = trp_sched_next_driven(sched);
+
+        if (task == NULL) {
+            sched->rest(worker);
+            break;
+        }
+        trp_worker_run(worker, task);
+        done++;
+    }
+    trp_sched_settle(sched);
+    trp_thread.worker = before;
+    return done;
+}
+
+troupe_status
+troupe_system_run(troupe_system *system, uint32_t turns, troupe_run *run)
+{
+    troupe_status status = check_driven(system, "troupe_system_run");
+    troupe_run result = {.next_timer_ns = TROUPE_FOREVER};
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    result.turns = trp_system_turn(system, turns);
+    result.runnable = trp_sched_runnable(&system->core.sched);
+    if (run != NULL) {
+        *run = result;
+    }
+    return trp_load_acquire(&system->ended) != 0 ? TROUPE_E_CLOSED
+                                                 : TROUPE_OK; /* pairs:
+                                                                 system.ended */
+}
+
+int
+troupe_system_fd(const troupe_system *system)
+{
+    return system != NULL && trp_core_is_alive(&system->core)
+               ? trp_notify_fd(&system->core.sched.notify)
+               : -1;
+}
+
+troupe_status
+troupe_system_advance(troupe_system *system, uint64_t by_ns)
+{
+    static const char call[] = "troupe_system_advance";
+    troupe_status status = check_driven(system, call);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (!system->is_simulation) {
+        return trp_refuse(TROUPE_E_STATE, call, "seed",
+            "must be set: only then is time virtual", "%d", 0);
+    }
+    trp_system_turn(system, 0);
+    /* relaxed: one driver writes; readers want some recent value. */
+    trp_store_relaxed(&system->virtual_ns,
+        trp_clock_after(trp_load_relaxed(&system->virtual_ns), by_ns));
+    return TROUPE_OK;
+}
+
+uint64_t
+troupe_system_seed(const troupe_system *system)
+{
+    return system != NULL ? system->tunables.value[TRP_TROUPE_SEED] : 0;
+}
+
+uint64_t
+troupe_now_ns(const troupe_system *system)
+{
+    if (system == NULL) {
+        return 0;
+    }
+    if (system->is_simulation) {
+        /* relaxed: see troupe_system_advance(). */
+        return trp_load_relaxed(&system->virtual_ns);
+    }
+    return trp_clock_ns() - system->start_ns;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/cell.h"
+#include "base/options.h"
+#include "system/spawn.h"
+#include "system/system.h"
+
+#include <string.h>
+
+/* Type and options -> a running cell. */
+
+#define NAME_BYTES_MAX 255
+#define STATE_BYTES_MAX ((size_t)1 << 30)
+
+/* The rules of tree.h. */
+static troupe_status
+check_name(const char *name, const char *call)
+{
+    size_t length = strlen(name);
+
+    if (length == 0 || length > NAME_BYTES_MAX) {
+        return trp_refuse(TROUPE_E_INVALID, call, "name",
+            "must have 1 to 255 bytes", "%.20s", name);
+    }
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || name[0] == '$') {
+        return trp_refuse(TROUPE_E_INVALID, call, "name",
+            "must not be \".\" or \"..\" or begin with '$'", "%.20s", name);
+    }
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)name[i];
+
+        if (c < 0x20 || c == 0x7f || c == '/' || c == '\\') {
+            return trp_refuse(TROUPE_E_INVALID, call, "name",
+                "must have no '/', '\\' or control character", "%.20s", name);
+        }
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_spawn_check_name(const char *name, const char *call)
+{
+    return check_name(name, call);
+}
+
+static troupe_status
+check_type(const troupe_actor_type *type, const char *call)
+{
+    if (type == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "type", "must not be NULL", "NULL");
+    }
+    if (type->size != sizeof *type) {
+        troupe_actor_type copy;
+        troupe_status status =
+            trp_options_copy(&copy, sizeof copy, type, call);
+
+        if (status != TROUPE_OK) {
+            return status;
+        }
+        if (type->size < sizeof *type) {
+            return trp_refuse(TROUPE_E_INVALID, call, "type.size",
+                "must be set with TROUPE_OPTIONS()", "%zu", type->size);
+        }
+    }
+    if (type->receive == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, call, "type.receive",
+            "must not be NULL", "NULL");
+    }
+    if (type->name == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "type.name", "must not be NULL", "NULL");
+    }
+    if (type->state_bytes > STATE_BYTES_MAX) {
+        return trp_refuse(TROUPE_E_INVALID, call, "type.state_bytes",
+            "must be at most 1 GiB", "%zu", type->state_bytes);
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status
+take_options(struct trp_birth *birth, const troupe_spawn_options *given,
+    bool are_defaults, const char *call)
+{
+    troupe_spawn_options options;
+    troupe_status status;
+
+    status = trp_options_copy(&options, sizeof options, given, call);
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (options.throughput > 65536 || options.reserved != 0) {
+        return trp_refuse(TROUPE_E_INVALID, call,
+            options.reserved != 0 ? "reserved" : "throughput",
+            options.reserved != 0 ? "must be 0"
+                                  : "must be between 1 and 65536",
+            "%u",
+            options.reserved != 0 ? options.reserved : options.throughput);
+    }
+    if (options.throughput != 0) {
+        birth->throughput = options.throughput;
+    }
+    if (are_defaults) {
+        return TROUPE_OK;
+    }
+    if ((options.arg == NULL) != (options.arg_bytes == 0)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "arg_bytes",
+            "and arg must be given together", "%zu", options.arg_bytes);
+    }
+    if (options.arg_bytes > STATE_BYTES_MAX) {
+        return trp_refuse(TROUPE_E_INVALID, call, "arg_bytes",
+            "must be at most 1 GiB", "%zu", options.arg_bytes);
+    }
+    birth->name = options.name;
+    birth->arg = options.arg;
+    birth->arg_bytes = options.arg_bytes;
+    return options.name != NULL ? check_name(options.name, call) : TROUPE_OK;
+}
+
+static troupe_status
+spawn(struct trp_core *core, troupe_ref parent, const char *call,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    troupe_ref *ref)
+{
+    struct trp_local *local = trp_local_here(core);
+    struct trp_birth birth = {.type = type, .kind = TRP_KIND_ACTOR};
+    troupe_status status = check_type(type, call);
+
+    if (status == TROUPE_OK && ref == NULL) {
+        status = trp_refuse(
+            TROUPE_E_INVALID, call, "result", "must not be NULL", "NULL");
+    }
+    if (status == TROUPE_OK && type->defaults != NULL) {
+        status = take_options(&birth, type->defaults, true, call);
+    }
+    if (status == TROUPE_OK && options != NULL) {
+        status = take_options(&birth, options, false, call);
+    }
+    if (status == TROUPE_OK &&
+        trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
+        status = TROUPE_E_CLOSED;
+    }
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    status = trp_cell_create(core, local, parent, &birth, ref);
+    if (status == TROUPE_OK) {
+        trp_book(core, local, started, 1);
+    } else if (status == TROUPE_E_EXISTS) {
+        trp_refuse(status, call, "name", "is taken by a sibling", "%.20s",
+            birth.name);
+    }
+    return status;
+}
+
+troupe_status
+troupe_spawn(troupe_self *self, const troupe_actor_type *type,
+    const troupe_spawn_options *options, troupe_ref *child)
+{
+    static const char call[] = "troupe_spawn";
+    troupe_status status;
+
+    if (self == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "self", "must not be NULL", "NULL");
+    }
+    status = spawn(self->core, trp_cell_ref(self->core, self->cell), call,
+        type, options, child);
+    if (status == TROUPE_E_STATE) {
+        trp_refuse(status, call, "self", "is stopping", "%s", type->name);
+    }
+    return status;
+}
+
+troupe_status
+troupe_system_spawn(troupe_system *system, const troupe_actor_type *type,
+    const troupe_spawn_options *options, troupe_ref *actor)
+{
+    static const char call[] = "troupe_system_spawn";
+    troupe_status status = trp_system_check(system, call);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    status =
+        spawn(&system->core, system->core.user, call, type, options, actor);
+    /* /user refuses children only once the system is closing. */
+    return status == TROUPE_E_STATE ? TROUPE_E_CLOSED : status;
+}

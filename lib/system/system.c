@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: MIT */
+#include "system/system.h"
+
+#include "actor/mailbox.h"
+#include "actor/registry.h"
+#include "actor/stop.h"
+#include "actor/turn.h"
+#include "base/clock.h"
+#include "base/options.h"
+#include "os/arena.h"
+#include "os/cpu_count.h"
+
+#include <string.h>
+
+/* Create, stop, destroy. */
+
+static const char create_call[] = "troupe_system_create";
+
+/* --- checks --------------------------------------------------------------- */
+
+troupe_status
+trp_system_check(const troupe_system *system, const char *call)
+{
+    if (system == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "system", "must not be NULL", "NULL");
+    }
+    if (!trp_core_is_alive(&system->core)) {
+        return trp_refuse(TROUPE_E_FORKED, call, "system",
+            "belongs to the parent process", "%s", system->name);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_system_check_outside(const troupe_system *system, const char *call)
+{
+    troupe_status status = trp_system_check(system, call);
+
+    if (status == TROUPE_OK && trp_local_here(&system->core) != NULL) {
+        return trp_refuse(TROUPE_E_CONTEXT, call, "thread",
+            "must not be inside a behaviour", "%s", "worker");
+    }
+    return status;
+}
+
+void
+trp_system_log(troupe_system *system, enum trp_log_kind kind,
+    troupe_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    trp_log_write(&system->log, troupe_now_ns(system), kind, level, NULL,
+        format, args);
+    va_end(args);
+}
+
+/* --- create --------------------------------------------------------------- */
+
+static troupe_status
+check_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    if (length == 0 || length > 63) {
+        return trp_refuse(TROUPE_E_INVALID, create_call, "name",
+            "must have 1 to 63 bytes", "%.20s", name);
+    }
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)name[i];
+
+        if (c <= 0x20 || c == 0x7f || c == '/' || c == '\\') {
+            return trp_refuse(TROUPE_E_INVALID, create_call, "name",
+                "must have no '/', '\\', space or control character", "%.20s",
+                name);
+        }
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status
+check_options(const troupe_system_options *options)
+{
+    const uint32_t known = TROUPE_SYSTEM_IGNORE_ENV | TROUPE_SYSTEM_DRIVEN |
+                           TROUPE_SYSTEM_FEWER_WORKERS;
+
+    if ((options->flags & ~known) != 0) {
+        return trp_refuse(TROUPE_E_INVALID, create_call, "flags",
+            "must be TROUPE_SYSTEM_*", "0x%x", options->flags);
+    }
+    if ((options->alloc == NULL) != (options->free == NULL)) {
+        return trp_refuse(TROUPE_E_INVALID, create_call, "alloc",
+            "and free must be given together", "%s",
+            options->alloc == NULL ? "only free" : "only alloc");
+    }
+    if (options->stack_bytes > (size_t)1 << 32) {
+        return trp_refuse(TROUPE_E_INVALID, create_call, "stack_bytes",
+            "must be at most 4 GiB", "%zu", options->stack_bytes);
+    }
+    return options->name != NULL ? check_name(options->name) : TROUPE_OK;
+}
+
+static troupe_status
+no_address_space(void)
+{
+    return TROUPE_E_NOMEM;
+}
+
+/* Address space for cells, rings and small messages. */
+static troupe_status
+make_pools(struct trp_core *core, uint32_t max_actors)
+{
+    const struct trp_pool_shape segments = {
+        TRP_RING_UNIT_SHIFT, TRP_RING_REGION_SHIFT, TRP_POOL_CLASSES, 0, false};
+    const struct trp_pool_shape messages = {6, 25, 6, 0, false};
+    /* The guardians are not the user's; 4096 cells are committed at once. */
+    uint32_t cells = max_actors + 2;
+    uint32_t shift = trp_log2_ceil((uint64_t)cells + 1);
+    const struct trp_pool_shape shape = {
+        7, shift < 12 ? 12 : shift, 1, cells, true};
+
+    if (!trp_pool_init(&core->segments, &core->heap, &segments) ||
+        !trp_pool_init(&core->messages, &core->heap, &messages) ||
+        !trp_pool_init(&core->cells, &core->heap, &shape)) {
+        return no_address_space();
+    }
+    core->cold_bytes = trp_round_up(
+        sizeof(struct trp_cold) << shape.region_shift, TRP_ARENA_PAGE);
+    if (!trp_heap_may_grow(&core->heap)) {
+        return TROUPE_E_NOMEM;
+    }
+    core->cold = trp_arena_reserve(core->cold_bytes);
+    return core->cold != NULL ? TROUPE_OK : no_address_space();
+}
+
+/* Each worker's part; the pools must know all caches to trim. */
+static troupe_status
+make_locals(struct trp_core *core)
+{
+    uint32_t count = core->sched.allocated;
+
+    core->locals = trp_heap_alloc(&core->heap, count * sizeof *core->locals);
+    core->caches =
+        trp_heap_alloc(&core->heap, 3 * (size_t)count * sizeof *core->caches);
+    if (core->locals == NULL || core->caches == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct trp_local *local = &core->locals[i];
+
+        local->worker = &core->sched.workers[i];
+        local->worker->local = local;
+        local->self.core = core;
+        local->self.local = local;
+        local->self.worker = local->worker;
+        core->caches[i] = &local->segments;
+        core->caches[count + i] = &local->messages;
+        core->caches[2 * count + i] = &local->cells;
+    }
+    core->segments.caches = core->caches;
+    core->messages.caches = core->caches + count;
+    core->cells.caches = core->caches + 2 * (size_t)count;
+    core->segments.cache_count = core->messages.cache_count =
+        core->cells.cache_count = count;
+    return TROUPE_OK;
+}
+
+/* A worker has nothing to do: it gives back what it does not need. */
+static void
+rest(struct trp_worker *worker)
+{
+    struct trp_local *local = worker->local;
+    struct trp_core *core = local->self.core;
+    uint64_t state =
+        trp_load_acquire(&core->sched.idle.state); /* pairs: idle.state */
+    bool all = core->sched.driven ||
+               trp_idle_parked(state) + 1 >= core->sched.count;
+
+    trp_pool_trim(&core->segments, &local->segments, all);
+    trp_pool_trim(&core->messages, &local->messages, all);
+}
+
+static troupe_verdict
+guardian_receive(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    (void)msg;
+    return TROUPE_UNHANDLED;
+}
+
+static const troupe_actor_type guardian_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "",
+    .receive = guardian_receive,
+};
+
+static troupe_status
+make_guardians(struct trp_core *core)
+{
+    const struct trp_birth user = {
+        .type = &guardian_type, .name = "user", .kind = TRP_KIND_GUARDIAN};
+    const struct trp_birth ports = {
+        .type = &guardian_type, .name = "system", .kind = TRP_KIND_GUARDIAN};
+    troupe_status status =
+        trp_cell_create(core, NULL, TROUPE_NONE, &user, &core->user);
+
+    if (status == TROUPE_OK) {
+        status =
+            trp_cell_create(core, NULL, TROUPE_NONE, &ports, &core->ports);
+    }
+    return status;
+}
+
+static void
+on_user_gone(struct trp_core *core)
+{
+    troupe_system *system = trp_system_of(core);
+
+    trp_store_release(&system->ended, 1); /* pairs: system.ended */
+    trp_futex_wake(&system->ended, INT32_MAX);
+}
+
+/* Everything but the threads. */
+static troupe_status
+make_system(troupe_system *system, const troupe_system_options *options,
+    const struct trp_sched_options *sched)
+{
+    struct trp_core *core = &system->core;
+    struct trp_rng rng = {trp_clock_ns() ^ (uint64_t)(uintptr_t)system};
+    troupe_status status;
+
+    strcpy(system->name, options->name != NULL ? options->name : "troupe");
+    system->start_ns = trp_clock_ns();
+    system->is_simulation = sched->driven && sched->seed != 0;
+    system->log.hook = options->log;
+    system->log.hook.max_level =
+        (troupe_log_level)system->tunables.value[TRP_TROUPE_LOG];
+    system->log.hook.format =
+        (troupe_log_format)system->tunables.value[TRP_TROUPE_LOG_FORMAT];
+    system->log.name = system->name;
+    core->name = system->name;
+    core->throughput =
+        (uint32_t)system->tunables.value[TRP_TROUPE_THROUGHPUT];
+    core->dead_letter = options->dead_letter;
+    core->on_user_gone = on_user_gone;
+    core->first_generation = system->is_simulation
+                                 ? 1
+                                 : (uint32_t)trp_rng_next(&rng) | 1;
+    if (trp_heap_may_grow(&core->heap)) {
+        system->fork_page = trp_arena_fork_page();
+    }
+    if (system->fork_page == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    *(uint32_t *)system->fork_page = 1;
+    core->alive = system->fork_page;
+    status = make_pools(
+        core, (uint32_t)system->tunables.value[TRP_TROUPE_MAX_ACTORS]);
+    if (status == TROUPE_OK) {
+        status = trp_sched_init(&core->sched, &core->heap, sched);
+    }
+    if (status == TROUPE_OK) {
+        status = make_locals(core);
+    }
+    if (status == TROUPE_OK) {
+        status = make_guardians(core);
+    }
+    return status;
+}
+
+/* The one teardown path: also of a system that was made only in part. */
+static void
+free_system(troupe_system *system)
+{
+    struct trp_core *core = &system->core;
+    struct trp_heap heap = core->heap;
+    uint32_t count = core->sched.allocated;
+
+    trp_core_fini_cells(core);
+    trp_heap_free(&core->heap, core->locals, count * sizeof *core->locals);
+    trp_heap_free(
+        &core->heap, core->caches, 3 * (size_t)count * sizeof *core->caches);
+    trp_sched_fini(&core->sched);
+    trp_registry_fini(core);
+    trp_pool_fini(&core->cells);
+    trp_pool_fini(&core->messages);
+    trp_pool_fini(&core->segments);
+    trp_arena_release(core->cold, core->cold_bytes);
+    trp_arena_release(system->fork_page, TRP_ARENA_PAGE);
+    trp_heap_free(&heap, system, sizeof *system);
+}
+
+static void
+warn_of_unknown_variables(troupe_system *system)
+{
+    size_t length;
+    const char *name = trp_tunables_unknown(0, &length);
+
+    if (name != NULL) {
+        size_t more = 0;
+        size_t other;
+
+        while (trp_tunables_unknown(more + 1, &other) != NULL) {
+            more++;
+        }
+        trp_system_log(system, TRP_LOG_START, TROUPE_LOG_WARN,
+            "unknown variable %.*s in the environment%s", (int)length, name,
+            more != 0 ? ", and others" : "");
+    }
+}
+
+static struct trp_sched_options
+sched_options(const troupe_system_options *options,
+    struct trp_tunables *tunables)
+{
+    struct trp_sched_options sched = {
+        .run = trp_turn,
+        .rest = rest,
+        .name = options->name != NULL ? options->name : "troupe",
+        .workers = (uint32_t)tunables->value[TRP_TROUPE_WORKERS],
+        .spin_ns = tunables->value[TRP_TROUPE_SPIN_US] * 1000,
+        .stack_bytes = options->stack_bytes != 0 ? options->stack_bytes
+                                                 : (size_t)1024 * 1024,
+        .steal = tunables->value[TRP_TROUPE_STEAL] == TROUPE_SWITCH_ON,
+        .driven = (options->flags & TROUPE_SYSTEM_DRIVEN) != 0,
+        .fewer_workers = (options->flags & TROUPE_SYSTEM_FEWER_WORKERS) != 0,
+        .seed = tunables->value[TRP_TROUPE_SEED],
+    };
+
+    if (sched.driven) {
+        sched.workers = 1;
+    } else if (sched.workers == 0) {
+        sched.workers = trp_cpu_count(options->cgroup_root);
+        if (sched.workers > TRP_WORKERS_MAX) {
+            sched.workers = TRP_WORKERS_MAX;
+        }
+    }
+    return sched;
+}
+
+troupe_status
+troupe_system_create(
+    const troupe_system_options *given, troupe_system **result)
+{
+    troupe_system_options options = {0};
+    struct trp_tunables tunables;
+    struct trp_sched_options sched;
+    struct trp_heap heap;
+    troupe_system *system;
+    troupe_status status = TROUPE_OK;
+
+    if (result == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, create_call, "system",
+            "must not be NULL", "NULL");
+    }
+    if (given != NULL) {
+        status =
+            trp_options_copy(&options, sizeof options, given, create_call);
+    }
+    if (status == TROUPE_OK) {
+        status = check_options(&options);
+    }
+    if (status == TROUPE_OK) {
+        status = trp_tunables_read(&tunables, &options);
+    }
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    sched = sched_options(&options, &tunables);
+    trp_heap_init(&heap, options.alloc, options.free, options.alloc_user);
+    system = trp_heap_alloc(&heap, sizeof *system);
+    if (system == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    system->core.heap = heap;
+    system->tunables = tunables;
+    status = make_system(system, &options, &sched);
+    if (status == TROUPE_OK) {
+        status = trp_sched_start(&system->core.sched, &sched);
+    }
+    if (status != TROUPE_OK) {
+        free_system(system);
+        return status;
+    }
+    system->tunables.value[TRP_TROUPE_WORKERS] = system->core.sched.count;
+    if ((options.flags & TROUPE_SYSTEM_IGNORE_ENV) == 0) {
+        warn_of_unknown_variables(system);
+    }
+    *result = system;
+    return TROUPE_OK;
+}
+
+/* --- stop ----------------------------------------------------------------- */
+
+void
+troupe_system_request_stop(troupe_system *system)
+{
+    struct trp_core *core;
+    struct trp_local *local;
+    struct trp_cell *user;
+    struct trp_cold *cold;
+
+    if (trp_system_check(system, "troupe_system_request_stop") != TROUPE_OK) {
+        return;
+    }
+    core = &system->core;
+    if (trp_swap_acq_rel(&core->closing, 1) != 0) { /* pairs: system.closing */
+        return;
+    }
+    local = trp_local_here(core);
+    user = trp_cell_at(core, core->user.index);
+    cold = trp_cold_of(core, user);
+    /* Under the lock: from here on /user takes no child. */
+    trp_lock_acquire(&cold->lock);
+    trp_cell_set_flags(user, trp_cell_flags(user) | TRP_CELL_STOPPING |
+                                 TROUPE_EXIT_STOPPED << TRP_CELL_EXIT_SHIFT);
+    trp_lock_release(&cold->lock);
+    trp_stop_children_in_line(core, local, user);
+    trp_mailbox_request(core, local, core->user, TRP_RING_SIGNAL);
+    trp_futex_wake(&core->closing, INT32_MAX);
+}
+
+troupe_status
+troupe_system_wait(troupe_system *system, uint64_t timeout_ns)
+{
+    static const char call[] = "troupe_system_wait";
+    troupe_status status = trp_system_check_outside(system, call);
+    uint64_t deadline_ns;
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (system->core.sched.driven) {
+        return trp_refuse(TROUPE_E_STATE, call, "system",
+            "is driven: nobody else could run it", "%s", system->name);
+    }
+    deadline_ns = trp_clock_after(trp_clock_ns(), timeout_ns);
+    while (trp_load_acquire(&system->core.closing) == 0) { /* pairs:
+                                                              system.closing */
+        if (!trp_futex_wait(&system->core.closing, 0, deadline_ns)) {
+            return trp_load_acquire(&system->core.closing) != 0
+                       ? TROUPE_OK
+                       : TROUPE_E_TIMEOUT; /* pairs: system.closing */
+        }
+    }
+    return TROUPE_OK;
+}
+
+static bool
+has_ended(troupe_system *system)
+{
+    return trp_load_acquire(&system->ended) != 0; /* pairs: system.ended */
+}
+
+static bool
+await_end(troupe_system *system, uint64_t deadline_ns)
+{
+    bool in_time = true;
+
+    while (!has_ended(system) && in_time) {
+        in_time = trp_futex_wait(&system->ended, 0, deadline_ns);
+    }
+    return has_ended(system);
+}
+
+/* Waits the first half for those who drain, then tells them to stop now. */
+static bool
+await_actors(troupe_system *system)
+{
+    struct trp_core *core = &system->core;
+    uint64_t grace_ns =
+        system->tunables.value[TRP_TROUPE_STOP_GRACE_MS] * UINT64_C(1000000);
+    uint64_t now_ns = trp_clock_ns();
+
+    if (core->sched.driven) {
+        trp_system_turn(system, 0);
+        return has_ended(system);
+    }
+    if (await_end(system, trp_clock_after(now_ns, grace_ns / 2))) {
+        return true;
+    }
+    trp_stop_children(core, NULL, trp_cell_at(core, core->user.index));
+    return await_end(system, trp_clock_after(now_ns, grace_ns));
+}
+
+troupe_status
+troupe_system_stop(troupe_system *system)
+{
+    static const char call[] = "troupe_system_stop";
+    troupe_status status = trp_system_check_outside(system, call);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    troupe_system_request_stop(system);
+    if (!await_actors(system)) {
+        trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_WARN,
+            "%zu actors are still busy after the grace period",
+            troupe_system_busy(system, NULL, 0));
+        return TROUPE_E_TIMEOUT;
+    }
+    trp_lock_acquire(&system->stop_lock);
+    trp_sched_stop(&system->core.sched);
+    trp_lock_release(&system->stop_lock);
+    return TROUPE_OK;
+}
+
+troupe_status
+troupe_system_destroy(troupe_system *system)
+{
+    static const char call[] = "troupe_system_destroy";
+    troupe_status status;
+
+    if (system == NULL) {
+        return TROUPE_OK;
+    }
+    if (!trp_core_is_alive(&system->core)) {
+        free_system(system); /* a forked child: threads are the parent's */
+        return TROUPE_OK;
+    }
+    if (trp_load_acquire(&system->open) != 0) { /* pairs: system.open */
+        return trp_refuse(TROUPE_E_STATE, call, "port",
+            "must be closed before the system is destroyed", "%u open",
+            trp_load_acquire(&system->open)); /* pairs: system.open */
+    }
+    status = troupe_system_stop(system);
+    if (status == TROUPE_OK) {
+        free_system(system);
+    }
+    return status;
+}
+
+/* --- others --------------------------------------------------------------- */
+
+troupe_status
+troupe_system_await_idle(troupe_system *system, uint64_t timeout_ns)
+{
+    troupe_status status =
+        trp_system_check_outside(system, "troupe_system_await_idle");
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (system->core.sched.driven) {
+        trp_system_turn(system, 0);
+        return TROUPE_OK;
+    }
+    return trp_idle_await_quiet(&system->core.sched,
+               trp_clock_after(trp_clock_ns(), timeout_ns))
+               ? TROUPE_OK
+               : TROUPE_E_TIMEOUT;
+}
+
+size_t
+troupe_system_describe(
+    const troupe_system *system, char *text, size_t bytes)
+{
+    if (system == NULL) {
+        if (text != NULL && bytes > 0) {
+            text[0] = '\0';
+        }
+        return 0;
+    }
+    return trp_tunables_describe(&system->tunables, text, bytes);
+}
+
+const char *
+troupe_system_name(const troupe_system *system)
+{
+    return system != NULL ? system->name : "";
+}
+
+/* For libtroupe-testkit: troupe_fail_allocation(). */
+TROUPE_API void troupe_private_fail_allocation(
+    troupe_system *system, uint64_t nth);
+
+void
+troupe_private_fail_allocation(troupe_system *system, uint64_t nth)
+{
+    if (system != NULL) {
+        /* relaxed: set by the thread that runs the system. */
+        trp_store_relaxed(&system->core.heap.fail_at, nth);
+    }
+}

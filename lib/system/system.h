@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_SYSTEM_SYSTEM_H
+#define TRP_SYSTEM_SYSTEM_H
+
+#include <troupe/driven.h>
+#include <troupe/system.h>
+
+#include "actor/core.h"
+#include "system/log.h"
+#include "system/tunables.h"
+
+struct troupe_system {
+    struct trp_core core; /* first: trp_core_of() */
+
+    /* constant after creation */
+    struct trp_tunables tunables;
+    char name[64];
+    uint64_t start_ns; /* on the monotonic clock */
+    bool is_simulation; /* driven with a seed: time is virtual */
+    void *fork_page;    /* core.alive is in it */
+
+    struct trp_log log;
+
+    /* any thread */
+    TRP_ALIGNED(64) TRP_ATOMIC(uint64_t) virtual_ns; /* driver writes */
+    TRP_ATOMIC(uint32_t) ended; /* futex: /user has stopped */
+    TRP_ATOMIC(uint32_t) open;  /* ports and what else forbids destroy */
+    struct trp_lock stop_lock;  /* one thread joins the workers */
+};
+
+/* E_INVALID, E_FORKED, or TROUPE_OK. */
+troupe_status trp_system_check(const troupe_system *system, const char *call);
+/* E_CONTEXT inside a behaviour of this system, or TROUPE_OK. */
+troupe_status trp_system_check_outside(
+    const troupe_system *system, const char *call);
+
+/* A line of the library's own. */
+void trp_system_log(troupe_system *system, enum trp_log_kind kind,
+    troupe_log_level level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Driven: runs turns until nothing can run, at most `turns` (0: all). */
+uint32_t trp_system_turn(troupe_system *system, uint32_t turns);
+
+#endif /* TRP_SYSTEM_SYSTEM_H */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include <troupe/tree.h>
+
+#include "actor/registry.h"
+#include "system/system.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Names, paths, family. */
+
+troupe_ref
+troupe_parent(const troupe_self *self)
+{
+    struct trp_core *core;
+    uint32_t parent;
+
+    if (self == NULL) {
+        return TROUPE_NONE;
+    }
+    core = self->core;
+    /* relaxed: constant in a life. */
+    parent = trp_load_relaxed(&trp_cold_of(core, self->cell)->parent);
+    return parent == core->user.index
+               ? TROUPE_NONE
+               : trp_cell_ref(core, trp_cell_at(core, parent));
+}
+
+/* A generated name spells the ref: "$index-generation". */
+static bool
+parse_generated(const char *name, size_t length, troupe_ref *ref)
+{
+    char text[32];
+    char *end;
+
+    if (length < 4 || length >= sizeof text || name[0] != '$') {
+        return false;
+    }
+    memcpy(text, name, length);
+    text[length] = '\0';
+    ref->index = (uint32_t)strtoul(text + 1, &end, 16);
+    if (*end != '-') {
+        return false;
+    }
+    ref->generation = (uint32_t)strtoul(end + 1, &end, 16);
+    return *end == '\0';
+}
+
+/* The child of `parent` (an index; 0: a root) with this name, or TROUPE_NONE. */
+static troupe_ref
+find_child(struct trp_core *core, uint32_t parent, const char *name,
+    size_t length)
+{
+    troupe_ref ref = TROUPE_NONE;
+
+    if (parse_generated(name, length, &ref)) {
+        struct trp_cell *cell;
+
+        if (!trp_ref_is_possible(core, ref)) {
+            return TROUPE_NONE;
+        }
+        cell = trp_cell_at(core, ref.index);
+        if (trp_load_relaxed(&trp_cold_of(core, cell)->parent) !=
+                parent || /* relaxed: checked by life below */
+            trp_cell_kind(cell) == TRP_KIND_NONE ||
+            trp_load_acquire(&cell->generation) !=
+                ref.generation) { /* pairs: cell.life */
+            return TROUPE_NONE;
+        }
+        return ref;
+    }
+    trp_lock_acquire(&core->names);
+    {
+        struct trp_extra *extra =
+            trp_registry_find_locked(core, parent, name, length);
+
+        if (extra != NULL) {
+            ref = trp_cell_ref(core, trp_cell_at(core, extra->index));
+        }
+    }
+    trp_lock_release(&core->names);
+    return ref;
+}
+
+troupe_ref
+troupe_child(const troupe_self *self, const char *name)
+{
+    if (self == NULL || name == NULL) {
+        return TROUPE_NONE;
+    }
+    return find_child(self->core, trp_cell_index(self->core, self->cell), name,
+        strlen(name));
+}
+
+size_t
+troupe_children(
+    const troupe_self *self, troupe_ref *children, size_t capacity)
+{
+    struct trp_core *core;
+    struct trp_cold *cold;
+    size_t count = 0;
+
+    if (self == NULL) {
+        return 0;
+    }
+    core = self->core;
+    cold = trp_cold_of(core, self->cell);
+    trp_lock_acquire(&cold->lock);
+    for (uint32_t index = cold->first; index != 0;) {
+        struct trp_cell *cell = trp_cell_at(core, index);
+        troupe_ref ref;
+
+        ref.index = index;
+        ref.generation =
+            trp_load_acquire(&cell->generation); /* pairs: cell.life */
+        if (trp_cell_kind(cell) != TRP_KIND_NONE) {
+            if (children != NULL && count < capacity) {
+                children[count] = ref;
+            }
+            count++;
+        }
+        index = core->cold[index].next;
+        if (index == cold->first) {
+            break;
+        }
+    }
+    trp_lock_release(&cold->lock);
+    return count;
+}
+
+size_t
+troupe_path(
+    const troupe_system *system, troupe_ref actor, char *text, size_t bytes)
+{
+    if (system == NULL || !trp_core_is_alive(&system->core)) {
+        if (text != NULL && bytes > 0) {
+            text[0] = '\0';
+        }
+        return 0;
+    }
+    return trp_registry_path(trp_core_of(system), actor, text, bytes);
+}
+
+/* Skips "troupe://name"; NULL: another system, or not absolute. */
+static const char *
+strip_system(const struct trp_core *core, const char *path)
+{
+    size_t length = strlen(core->name);
+
+    if (strncmp(path, "troupe://", 9) == 0) {
+        path += 9;
+        if (strncmp(path, core->name, length) != 0) {
+            return NULL;
+        }
+        path += length;
+    }
+    return path[0] == '/' ? path : NULL;
+}
+
+troupe_status
+troupe_lookup(
+    const troupe_system *system, const char *path, troupe_ref *actor)
+{
+    static const char call[] = "troupe_lookup";
+    troupe_status status = trp_system_check(system, call);
+    struct trp_core *core = trp_core_of(system);
+    troupe_ref found = TROUPE_NONE;
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (path == NULL || actor == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, call,
+            path == NULL ? "path" : "actor", "must not be NULL", "NULL");
+    }
+    path = strip_system(core, path);
+    if (path == NULL) {
+        return TROUPE_E_MISSING;
+    }
+    while (*path == '/') {
+        size_t length = strcspn(path + 1, "/");
+
+        found = find_child(core, found.index, path + 1, length);
+        if (troupe_ref_is_none(found)) {
+            return TROUPE_E_MISSING;
+        }
+        path += 1 + length;
+    }
+    *actor = found;
+    return TROUPE_OK;
+}

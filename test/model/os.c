@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The operating system of a model. lib/os/futex.c and lib/os/notify.c are the
+ * real ones: the linker (--wrap) gives them these calls instead of libc's.
+ * lib/os/thread.h is implemented here.
+ */
+
+#include "os.h"
+
+#include "engine.h"
+#include "os/thread.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_FD 1000
+#define EVENTS_MAX 4
+
+/* Tokens of each event descriptor; the number is also what pollers sleep on. */
+static struct {
+    uint32_t tokens;
+    bool is_open;
+} events[EVENTS_MAX];
+
+long __wrap_syscall(long number, ...);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_eventfd(unsigned initial, int flags);
+ssize_t __wrap_read(int fd, void *to, size_t bytes);
+ssize_t __wrap_write(int fd, const void *from, size_t bytes);
+int __wrap_close(int fd);
+
+static uint64_t
+deadline_of(const struct timespec *timeout)
+{
+    return timeout == NULL ? MODEL_FOREVER
+                           : (uint64_t)timeout->tv_sec * UINT64_C(1000000000) +
+                                 (uint64_t)timeout->tv_nsec;
+}
+
+long
+__wrap_syscall(long number, ...)
+{
+    const uint32_t *word;
+    const struct timespec *timeout;
+    uint32_t value;
+    va_list args;
+    int operation;
+
+    MODEL_ASSERT(number == SYS_futex);
+    va_start(args, number);
+    word = va_arg(args, const uint32_t *);
+    operation = va_arg(args, int);
+    value = va_arg(args, uint32_t);
+    timeout = va_arg(args, const struct timespec *);
+    va_end(args);
+    if (operation == FUTEX_WAKE_PRIVATE) {
+        return model_futex_wake(word, value, MODEL_AT("futex_wake"));
+    }
+    MODEL_ASSERT(operation == FUTEX_WAIT_BITSET_PRIVATE);
+    if (model_futex_wait(
+            word, value, deadline_of(timeout), MODEL_AT("futex_wait"))) {
+        return 0;
+    }
+    errno = ETIMEDOUT;
+    return -1;
+}
+
+int
+__wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    uint64_t now_ns = model_clock_ns();
+
+    (void)clock;
+    now->tv_sec = (time_t)(now_ns / UINT64_C(1000000000));
+    now->tv_nsec = (long)(now_ns % UINT64_C(1000000000));
+    return 0;
+}
+
+/* --- event descriptors ---------------------------------------------------- */
+
+static uint32_t *
+tokens_of(int fd)
+{
+    MODEL_CHECK(fd >= FIRST_FD && fd < FIRST_FD + EVENTS_MAX &&
+                    events[fd - FIRST_FD].is_open,
+        "descriptor %d is not open", fd);
+    return &events[fd - FIRST_FD].tokens;
+}
+
+int
+__wrap_eventfd(unsigned initial, int flags)
+{
+    MODEL_ASSERT(initial == 0 && (flags & EFD_NONBLOCK) != 0);
+    for (int i = 0; i < EVENTS_MAX; i++) {
+        if (!events[i].is_open) {
+            events[i].is_open = true;
+            events[i].tokens = 0;
+            model_name(&events[i].tokens, "eventfd");
+            return FIRST_FD + i;
+        }
+    }
+    errno = EMFILE;
+    return -1;
+}
+
+ssize_t
+__wrap_read(int fd, void *to, size_t bytes)
+{
+    uint64_t tokens =
+        model_swap(tokens_of(fd), sizeof(uint32_t), 0, MODEL_AT("read_tokens"));
+
+    MODEL_ASSERT(bytes == sizeof tokens);
+    if (tokens == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    memcpy(to, &tokens, sizeof tokens);
+    return sizeof tokens;
+}
+
+ssize_t
+__wrap_write(int fd, const void *from, size_t bytes)
+{
+    uint32_t *tokens = tokens_of(fd);
+    uint64_t more;
+
+    MODEL_ASSERT(bytes == sizeof more);
+    memcpy(&more, from, sizeof more);
+    model_add(tokens, sizeof *tokens, more, MODEL_AT("write_tokens"));
+    model_futex_wake(tokens, UINT32_MAX, MODEL_AT("poll_wakes"));
+    return sizeof more;
+}
+
+int
+__wrap_close(int fd)
+{
+    *tokens_of(fd) = 0;
+    events[fd - FIRST_FD].is_open = false;
+    return 0;
+}
+
+void
+model_poll(int fd)
+{
+    uint32_t *tokens = tokens_of(fd);
+
+    while (model_load(tokens, sizeof *tokens, MODEL_AT("poll")) == 0) {
+        model_futex_wait(tokens, 0, MODEL_FOREVER, MODEL_AT("poll_sleeps"));
+    }
+}
+
+bool
+model_is_readable(int fd)
+{
+    return *tokens_of(fd) != 0;
+}
+
+/* --- lib/os/thread.h ------------------------------------------------------ */
+
+static struct {
+    void *(*run)(void *);
+    void *user;
+} workers[MODEL_THREADS_MAX];
+static uint32_t worker_count;
+
+static void
+run_worker(void *user)
+{
+    uint32_t index = (uint32_t)(uintptr_t)user;
+
+    workers[index].run(workers[index].user);
+}
+
+bool
+trp_thread_start(pthread_t *thread, const char *name, size_t stack_bytes,
+    void *(*run)(void *), void *user)
+{
+    static const char *const names[MODEL_THREADS_MAX] = {
+        "w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"};
+    uint32_t index = worker_count++;
+
+    (void)name;
+    (void)stack_bytes;
+    workers[index].run = run;
+    workers[index].user = user;
+    *thread = (pthread_t)model_spawn(
+        names[index], run_worker, (void *)(uintptr_t)index);
+    return true;
+}
+
+void
+trp_thread_join(pthread_t thread)
+{
+    model_join((int)thread);
+}
+
+void
+trp_thread_yield(void)
+{
+    model_relax(MODEL_AT("yield"));
+}
+
+/* --- the start of a schedule ---------------------------------------------- */
+
+void
+model_os_begin(void)
+{
+    memset(events, 0, sizeof events);
+    worker_count = 0;
+}
