@@ -37,13 +37,13 @@ typedef struct troupe_system_options {
     const char *name;    /* paths, threads, log; NULL = "troupe"; copied */
     uint32_t flags;      /* TROUPE_SYSTEM_* */
     uint32_t workers;    /* TROUPE_WORKERS; 0 = CPUs we may use */
-    uint32_t throughput; /* TROUPE_THROUGHPUT; messages per turn */
+    uint32_t throughput; /* TROUPE_THROUGHPUT; messages per turn; 0 = adapts */
     uint32_t spin_us;    /* TROUPE_SPIN_US; or TROUPE_SPIN_NEVER */
     troupe_switch steal; /* TROUPE_STEAL */
     uint32_t max_actors; /* TROUPE_MAX_ACTORS; alive at a time */
     size_t stack_bytes;  /* of our threads; 0 = 1 MiB */
-    uint64_t stop_grace_ns; /* TROUPE_STOP_GRACE_MS */
-    uint64_t seed;          /* TROUPE_SEED; driven: order of turns */
+    uint64_t stop_grace_ns;  /* TROUPE_STOP_GRACE_MS */
+    uint64_t seed;           /* TROUPE_SEED; driven: order of turns */
     const char *cgroup_root; /* for tests; NULL = /sys/fs/cgroup */
     troupe_log_hook log;
     troupe_dead_letter_hook dead_letter;

@@ -288,6 +288,8 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     trp_store_relaxed(&cell->ring.head, tail);
     cell->ring.segment = TRP_POOL_NONE;
     trp_store_relaxed(&cell->hint, 0);                    /* relaxed: same */
+    cell->batch = TRP_BATCH_FIRST;
+    cell->used_up = 0;
     trp_store_relaxed(&cell->kind, (uint8_t)birth->kind); /* relaxed: same */
     cell->behaviour = birth->type != NULL ? birth->type->receive : NULL;
     if (trp_load_relaxed(&cell->generation) == 0) { /* relaxed: same */

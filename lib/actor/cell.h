@@ -44,6 +44,9 @@ enum { /* trp_cell.flags */
     TRP_CELL_EXIT_SHIFT = 8        /* troupe_exit_kind, 3 bits */
 };
 
+#define TRP_BATCH_FIRST 6u /* log2 of the messages of a first turn */
+#define TRP_BATCH_MOST 12u
+
 enum trp_cell_kind {
     TRP_KIND_NONE = 0, /* no actor */
     TRP_KIND_ACTOR = 1,
@@ -63,8 +66,10 @@ struct trp_cell {
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint8_t) hint; /* class its ring grows to first */
     TRP_ATOMIC(uint8_t) kind; /* constant during a life */
-    uint64_t spare;
-    /* owner of S */
+    /* owner of S: messages per turn, log2; adapts */
+    uint8_t batch;
+    uint8_t used_up; /* the last turn was as long as it may be */
+    uint8_t spare[6];
     TRP_ALIGNED(16) union {
         unsigned char bytes[16];
         void *memory;
@@ -155,10 +160,17 @@ trp_cell_ref(const struct trp_core *core, struct trp_cell *cell)
     return ref;
 }
 
+/*
+ * A ref as one word, and back: copied whole, since a load of 8 bytes waits for
+ * two stores of 4.
+ */
 static inline uint64_t
 trp_ref_pack(troupe_ref ref)
 {
-    return ((uint64_t)ref.generation << 32) | ref.index;
+    uint64_t packed;
+
+    __builtin_memcpy(&packed, &ref, sizeof packed);
+    return packed;
 }
 
 static inline troupe_ref
@@ -166,8 +178,7 @@ trp_ref_unpack(uint64_t packed)
 {
     troupe_ref ref;
 
-    ref.index = (uint32_t)packed;
-    ref.generation = (uint32_t)(packed >> 32);
+    __builtin_memcpy(&ref, &packed, sizeof ref);
     return ref;
 }
 

@@ -44,6 +44,7 @@ struct troupe_self {
     uint32_t spent;        /* TRP_SPENT_* */
     int32_t code;          /* of troupe_fail() */
     bool code_is_set;
+    bool sent_to_self; /* in this turn */
 };
 
 #define TRP_SPENT_TAKEN 1u /* the message is the user's, or another actor's */

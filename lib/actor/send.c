@@ -42,6 +42,7 @@ send_plain(struct troupe_self *self, troupe_ref to,
     make_plain(&item, type, payload, bytes,
         trp_cell_ref(self->core, self->cell));
     trp_count(&self->local->books.sent, 1);
+    self->sent_to_self |= trp_cell_at(self->core, to.index) == self->cell;
     return trp_mailbox_deliver(self->core, self->local, to, &item);
 }
 

@@ -3,6 +3,7 @@
 
 #include "actor/mailbox.h"
 #include "actor/stop.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 
 /*
@@ -16,6 +17,9 @@
  * touched: another worker may run it, or have freed it.
  */
 
+/* What a turn may take before its length is changed. */
+#define SHORT_NS 5000
+#define LONG_NS 20000
 /* Rests for a sender between its claim and its write: about 1 us. */
 #define STALL_RESTS 40
 
@@ -208,6 +212,7 @@ pause_turn(struct turn *turn)
     struct trp_cell *cell = turn->cell;
 
     book(turn);
+    cell->used_up = 0;
     for (int rests = 0;; rests++) {
         switch (trp_ring_idle(&turn->cursor, &turn->core->segments,
             &turn->local->segments, &cell->ring, &cell->hint)) {
@@ -235,7 +240,59 @@ throughput_of(struct trp_core *core, struct trp_cell *cell)
         return trp_load_acquire(&trp_cold_of(core, cell)->extra)
             ->throughput; /* pairs: cell.extra */
     }
-    return core->throughput;
+    return core->throughput != 0 ? core->throughput
+                                 : UINT32_C(1) << cell->batch;
+}
+
+/*
+ * Without a throughput of its own an actor gets as many messages per turn as
+ * take 5 to 20 us: a sink of small messages keeps up with who fills it, and a
+ * slow one does not keep others waiting. Only turns that follow one that was
+ * used up are measured, so that it costs nothing per message.
+ */
+static void
+adapt(struct trp_cell *cell, uint64_t began_ns)
+{
+    uint64_t ran_ns;
+
+    cell->used_up = 1;
+    if (began_ns == 0) {
+        return;
+    }
+    ran_ns = trp_clock_ns() - began_ns;
+    if (ran_ns < SHORT_NS && cell->batch < TRP_BATCH_MOST) {
+        cell->batch++;
+    }
+    while (ran_ns > LONG_NS && cell->batch > 0) {
+        cell->batch--;
+        ran_ns /= 2;
+    }
+}
+
+/*
+ * Who sends to itself to go on later lets the others go first: what it does in
+ * between may be long, and is not in the count of messages.
+ */
+static bool
+makes_way(struct turn *turn)
+{
+    turn->self->sent_to_self = false;
+    return !trp_worker_is_alone(turn->self->worker);
+}
+
+/*
+ * More than another turn's worth is waiting: a sink that many fill. It gets its
+ * next turn after one of those who yielded, instead of after all of them, or
+ * its queue would grow by what all of them send.
+ */
+static bool
+is_behind(const struct turn *turn)
+{
+    /* relaxed: an estimate. */
+    uint64_t word = trp_load_relaxed(&turn->cell->ring.word);
+
+    return trp_ring_tail(word) - turn->cursor.head >
+           UINT32_C(1) << turn->cell->batch;
 }
 
 TRP_INLINE bool
@@ -259,11 +316,13 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         .state = trp_cell_state(cell)};
     struct trp_item item;
     uint32_t left = throughput_of(core, cell);
+    uint64_t began_ns = TRP_UNLIKELY(cell->used_up) ? trp_clock_ns() : 0;
 
     trp_cursor_load(&turn.cursor, &core->segments, &cell->ring);
     turn.first = turn.cursor.head;
     turn.self->cell = cell;
     turn.self->msg = NULL;
+    turn.self->sent_to_self = false;
     if (TRP_UNLIKELY((trp_cell_flags(cell) &
                          (TRP_CELL_STARTING | TRP_CELL_STOPPING)) != 0) &&
         look_up(&turn) == NEXT_GONE) {
@@ -281,10 +340,18 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         if (handle(&turn, &item) == NEXT_GONE) {
             return;
         }
+        if (TRP_UNLIKELY(turn.self->sent_to_self) && makes_way(&turn)) {
+            left = 1;
+        }
     }
     book(&turn);
+    adapt(cell, began_ns);
     trp_cursor_publish(&turn.cursor, &cell->ring);
     trp_ring_shrink(
         &turn.cursor, &core->segments, &local->segments, &cell->ring);
-    trp_submit_last(worker, &cell->task);
+    if (is_behind(&turn)) {
+        trp_submit_deque(worker, &cell->task);
+    } else {
+        trp_submit_last(worker, &cell->task);
+    }
 }

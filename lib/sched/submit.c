@@ -33,8 +33,7 @@ trp_submit_overflow(struct trp_worker *worker, struct trp_task *task)
 void
 trp_submit_stalled(struct trp_worker *worker, struct trp_task *task)
 {
-    bool alone = trp_deque_length(&worker->deque) == 0 &&
-                 trp_deque_length(&worker->yield) == 0;
+    bool alone = trp_worker_is_alone(worker);
 
     trp_submit_last(worker, task);
     if (alone) {

@@ -53,6 +53,16 @@ trp_submit_deque(struct trp_worker *worker, struct trp_task *task)
     trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
 }
 
+/* Nobody else waits for this worker, as far as it knows. */
+TRP_INLINE bool
+trp_worker_is_alone(struct trp_worker *worker)
+{
+    /* relaxed: a look. */
+    return trp_load_relaxed(&worker->slot) == NULL &&
+           trp_deque_length(&worker->deque) == 0 &&
+           trp_deque_length(&worker->yield) == 0;
+}
+
 /* To run next. */
 TRP_INLINE void
 trp_submit(struct trp_worker *worker, struct trp_task *task)

@@ -15,7 +15,7 @@
  *   every 64th dispatch   what foreign threads brought
  *   every 16th dispatch   the oldest of the deque
  *   slot                  at most SLOT_RUNS in a row while others wait
- *   yield, deque          in turn
+ *   deque, yield          one yielder after a fair number from the deque
  *   injector, other workers, sleep
  *
  * So with every worker busy a task that can run starts within 16 x (tasks that
@@ -74,19 +74,41 @@ take_slot(struct trp_worker *worker)
     return trp_swap_acq_rel(&worker->slot, NULL); /* pairs: slot.task */
 }
 
+/*
+ * The next of those that used up their throughput. Then the deque may run as
+ * many as wait there now, divided among the yielders.
+ */
+static struct trp_task *
+take_yielder(struct trp_worker *worker)
+{
+    struct trp_task *task = trp_deque_steal(&worker->yield);
+    uint32_t yielders;
+
+    if (task != NULL) {
+        yielders = trp_deque_length(&worker->yield) + 1;
+        worker->credit = trp_deque_length(&worker->deque) / yielders;
+        if (worker->credit == 0) {
+            worker->credit = 1;
+        }
+    }
+    return task;
+}
+
 static struct trp_task *
 take_queued(struct trp_worker *worker)
 {
     struct trp_task *task = NULL;
 
-    if ((worker->tick & 1) != 0) {
-        task = trp_deque_steal(&worker->yield);
+    if (worker->credit == 0) {
+        task = take_yielder(worker);
     }
     if (task == NULL) {
         task = trp_deque_pop(&worker->deque);
-    }
-    if (task == NULL) {
-        task = trp_deque_steal(&worker->yield);
+        if (task == NULL) {
+            task = take_yielder(worker);
+        } else if (worker->credit > 0) {
+            worker->credit--;
+        }
     }
     return task;
 }

@@ -32,6 +32,7 @@ struct trp_worker {
     /* this worker only */
     uint32_t tick;      /* dispatches */
     uint32_t slot_runs; /* from the slot in a row */
+    uint32_t credit;    /* turns of the deque before the next yielder's */
     struct trp_rng rng;
 
     /* this worker writes, thieves take */
