@@ -280,21 +280,30 @@ search(void (*run)(void), uint32_t deviations, struct model_result *result)
     return 0;
 }
 
+/* Who took its steps when: a bit for each of them, set for b. */
+static uint32_t order;
+static uint32_t orders; /* bit n: order n was seen */
+
 static void
 step_twice(void *user)
 {
     (void)user;
-    model_step("first");
-    model_step("second");
+    for (int i = 0; i < 2; i++) {
+        model_step("step");
+        order = 2 * order + (uint32_t)(uintptr_t)user;
+    }
 }
-
-static uint32_t orders;
 
 static void
 two_by_two(void)
 {
-    orders++;
-    run_two(step_twice, step_twice);
+    int a = model_spawn("a", step_twice, (void *)0);
+    int b = model_spawn("b", step_twice, (void *)1);
+
+    order = 0;
+    model_join(a);
+    model_join(b);
+    orders |= 1u << order;
 }
 
 static void
@@ -319,7 +328,13 @@ search_is_complete_and_finds_the_shortest(void)
     EXPECT(!model_search_read("1:2,"));
     EXPECT(!model_search_read("x"));
 
-    XX
+    orders = 0;
+    EXPECT(search(two_by_two, 0, &result) == 0);
+    EXPECT(orders == 1u << 3);
+    orders = 0;
+    EXPECT(search(two_by_two, 9, &result) == 0);
+    EXPECT(orders ==
+           (1u << 3 | 1u << 5 | 1u << 6 | 1u << 9 | 1u << 10 | 1u << 12));
 }
 
 /* --- sleep ---------------------------------------------------------------- */

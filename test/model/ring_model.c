@@ -48,9 +48,10 @@ static struct {
     uint32_t accepted[PRODUCERS_MAX]; /* not refused */
     uint32_t popped[PRODUCERS_MAX];
     uint32_t expected[PRODUCERS_MAX]; /* at least, next */
+    uint32_t taken;                   /* of all */
+    uint32_t refused;
     bool in_turn;
     bool is_closed; /* the ring said that it is drained */
-    uint32_t refused;
 } ledger;
 
 /* What the scenario wants of a turn. */
