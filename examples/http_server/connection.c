@@ -339,20 +339,43 @@ finish(struct connection *connection)
     set_reading(connection, true);
 }
 
+/* The kernel has taken all of `out`, and there may be more to put there. */
+static bool
+can_go_on(const struct connection *connection)
+{
+    const struct pipeline *pipeline = &connection->pipeline;
+
+    return !connection->writing && connection->out.length == 0 &&
+           (pipeline_is_ready(pipeline) ||
+               (connection->pending.length > 0 && pipeline->due < DUE_MOST));
+}
+
+/* Parses, writes and sends until one of the three has to wait. */
+static void
+work(struct connection *connection)
+{
+    do {
+        do {
+            if (!write_answers(connection)) {
+                connection_close(connection);
+                return;
+            }
+        } while (parse_pending(connection));
+        if (connection->closing || !send_output(connection)) {
+            connection_close(connection);
+            return;
+        }
+    } while (can_go_on(connection));
+}
+
 void
 connection_settle(struct connection *connection)
 {
     if (connection->closing || connection->lingering) {
         return;
     }
-    do {
-        if (!write_answers(connection)) {
-            connection_close(connection);
-            return;
-        }
-    } while (parse_pending(connection));
-    if (connection->closing || !send_output(connection)) {
-        connection_close(connection);
+    work(connection);
+    if (connection->closing) {
         return;
     }
     if (connection->finishing && connection->pipeline.due == 0 &&

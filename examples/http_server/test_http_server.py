@@ -17,6 +17,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -239,7 +240,7 @@ class Endpoints(unittest.TestCase):
                 for stats in (before, after)]
         self.assertGreaterEqual(done[1] - done[0], 20)
         self.assertGreater(after["troupe"]["handled"], 20)
-        self.assertGreater(after["troupe"]["actors"], 16)
+        self.assertGreaterEqual(after["troupe"]["actors"], 16)
         self.assertGreaterEqual(after["inflight"], 1)  # this very request
 
     def test_requests_are_spread_over_actors_and_loops(self):
@@ -342,26 +343,24 @@ class Connections(unittest.TestCase):
             self.assertTrue(client.ended())
 
     def test_deep_pipeline(self):
-        count = 5000
-        with self.server.open() as client:
-            sent = "".join(f"GET /work?us={n % 10} HTTP/1.1\r\nHost: a\r\n\r\n"
-                           for n in range(count)).encode()
-            self.send_and_read(client, sent, count)
+        targets = [f"/work?us={n % 10}" for n in range(5000)]
+        for n, answer in enumerate(self.pipeline(targets)):
+            self.assertIn(f"worked {n % 10} us", answer.body.decode())
 
-    def send_and_read(self, client, sent, count):
+    def test_deep_pipeline_of_long_answers(self):
+        for answer in self.pipeline(["/stats"] * 500):
+            self.assertIn("loops", json.loads(answer.body))
+
+    def pipeline(self, targets):
         """Sends and reads at the same time, as a pipelining client must."""
-        client.socket.setblocking(False)
-        texts = []
-        end = time.monotonic() + WAIT
-        while len(texts) < count:
-            self.assertLess(time.monotonic(), end)
-            with contextlib.suppress(BlockingIOError):
-                sent = sent[client.socket.send(sent[:65536]):] if sent else sent
-            with contextlib.suppress(BlockingIOError):
-                self.assertTrue(client.more())
-            texts = re.findall(rb"worked (\d) us", client.buffer)
-        self.assertEqual([int(t) for t in texts],
-                         [n % 10 for n in range(count)])
+        text = "".join(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"
+                       for target in targets)
+        with self.server.open() as client:
+            sender = threading.Thread(target=client.send, args=(text,))
+            sender.start()
+            answers = [client.answer() for _ in targets]
+            sender.join()
+        return answers
 
     def test_client_that_never_reads_is_not_read_for_ever(self):
         with self.server.open() as client:
@@ -371,7 +370,8 @@ class Connections(unittest.TestCase):
                 for _ in range(10000):  # 340 MB: no buffer is that large
                     client.socket.sendall(request)
             client.reset()
-        self.assertEqual(self.server.get("/").status, 200)
+        self.server.await_stats(
+            lambda s: sum(l["connections"] for l in s["loops"]) == 1)
 
     def test_half_closed_client_gets_its_answers(self):
         with self.server.open() as client:
