@@ -7,7 +7,8 @@
 
 A `pairs:` comment stands on the lines of the call, on the line above, in the
 same statement or above the statement. A `relaxed:` comment may also end up to
-three lines above; over a run of statements that are all relaxed, one is enough.
+three lines above; over a run of statements that are all relaxed, one is enough,
+and `relaxed, all of them:` covers the lines up to the next blank one.
 An edge needs an operation that publishes and one that observes; where
 docs/memory-model.md exists, it explains the edge.
 """
@@ -21,7 +22,8 @@ RAW = re.compile(r"\batomic_\w+\s*\(|\bmemory_order_|\b__atomic_\w+|"
                  r"\b__sync_\w+|\bck_pr_(?!stall\b)\w+")
 EDGE = r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*"
 TAGS = re.compile(rf"\bpairs: ({EDGE}(?:, {EDGE})*)")
-REASON = re.compile(r"\brelaxed: \w")
+REASON = re.compile(r"\brelaxed(?:, all of them)?: \w")
+REASON_OF_ALL = re.compile(r"\brelaxed, all of them: \w")
 PUBLISH = {"release", "acq_rel", "seq_cst"}
 OBSERVE = {"acquire", "acq_rel", "seq_cst"}
 EXEMPT = "base/atomic.h"
@@ -33,6 +35,7 @@ class Source:
     def __init__(self, text):
         code, self.comments = split(text)
         self.code = code.splitlines()
+        self.raw = text.splitlines()
         self.first = []  # line -> first line of its statement
         self.last = {}   # first line -> last line
         start = 0
@@ -97,7 +100,13 @@ def has_reason(source, line):
         comments += source.begun_on(first, source.last[first])
     comments += source.ended_on(first - 3, first - 1)
     comments += source.block_above(first)
-    return any(REASON.search(text) for text in comments)
+    if any(REASON.search(text) for text in comments):
+        return True
+    top = line
+    while top > 0 and source.raw[top - 1].strip():
+        top -= 1
+    return any(REASON_OF_ALL.search(text)
+               for text in source.begun_on(top, line))
 
 
 def side(kind, order):

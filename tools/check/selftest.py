@@ -60,6 +60,14 @@ trp_ring_pop(struct trp_ring *ring)
     trp_store_relaxed(&ring->b,
         trp_load_relaxed(&ring->c));
     trp_store_release(&ring->head, 1); /* pairs: ring.link, ring.full */
+
+    /* relaxed, all of them: a paragraph. */
+    trp_store_relaxed(&ring->a, 1);
+    ring->d = 1;
+    ring->e = 1;
+    ring->f = 1;
+    ring->g = 1;
+    trp_store_relaxed(&ring->b, 1);
     if (ring->a &&
         trp_cas_acq_rel_weak(
             &ring->head, 0, 1)) { /* pairs: ring.order */
@@ -158,6 +166,10 @@ PLANTED = [
     ("pairs.py", RING, "    trp_store_release",
      "    f();\n    g();\n    h();\n    i();\n    trp_sub_relaxed(&x, 1);\n"
      "    trp_store_release", "relaxed without a reason"),
+    ("pairs.py", RING, "relaxed, all of them: a", "relaxed: a",
+     "relaxed without a reason"),
+    ("pairs.py", RING, "    ring->g = 1;\n", "    ring->g = 1;\n\n",
+     "relaxed without a reason"),
     ("pairs.py", RING, "trp_load_acquire(&ring->head); /* pairs:",
      "trp_load_seq_cst(&ring->lead); /* pairs: idle.lone,",
      "pair idle.lone has only one side"),
