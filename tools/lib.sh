@@ -58,20 +58,28 @@ need_packages() {
     fi
 }
 
-# need_build directory [meson option ...]
-# Configures the directory unless it has been, and builds everything. With
-# options, a directory that was configured before is set to them. The caller
-# has set source_dir, the top of the tree.
-need_build() {
+# configure directory target [meson option ...]
+# So that the target can be built: sets up the directory, or sets the options in
+# one that does not know the target. The caller has set source_dir, the top of
+# the tree.
+configure() {
     build_dir=$1
-    shift
+    build_target=$2
+    shift 2
     if [ ! -f "$build_dir/build.ninja" ]; then
         say "configuring $build_dir"
         # shellcheck disable=SC2154 # see above
         meson setup "$build_dir" "$source_dir" "$@" || die "meson has failed"
-    elif [ $# -gt 0 ]; then
+    elif ! grep -q "^build $build_target:" "$build_dir/build.ninja"; then
+        say "configuring $build_dir again"
         meson configure "$build_dir" "$@" || die "meson has failed"
+        meson setup --reconfigure "$build_dir" || die "meson has failed"
     fi
-    say "building $build_dir"
-    ninja -C "$build_dir" || die "the build has failed"
+}
+
+# build directory [target ...]
+# No target is all of them.
+build() {
+    say "building $1"
+    ninja -C "$@" || die "the build has failed"
 }
