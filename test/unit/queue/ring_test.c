@@ -12,16 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As a cell lays it out: the own slots 64 bytes behind the ring. */
+/* As a cell lays it out: its own slots lie behind the ring. */
 struct box {
     _Alignas(64) struct trp_ring ring;
+    unsigned char
+        slots[TRP_RING_OWN_OFFSET + (TRP_RING_OWN_SLOTS << TRP_RING_OWN_SHIFT)];
     TRP_ATOMIC(uint32_t) life;
     TRP_ATOMIC(uint8_t) hint;
-    _Alignas(64) struct trp_slot own[TRP_RING_OWN_SLOTS];
 };
-
-_Static_assert(
-    offsetof(struct box, own) == TRP_RING_SLOTS_OFFSET, "layout of a box");
 
 #define ALIVE 1u
 
@@ -356,8 +354,7 @@ claim_only(void)
 
     cr_assert(trp_cas_relaxed(
         &box.ring.word, &word, (word + TRP_RING_TICKET) | TRP_RING_SCHEDULED));
-    return trp_ring_slots(&pool, &box.ring, unit) +
-           (trp_ring_tail(word) & (trp_ring_capacity(unit) - 1));
+    return trp_ring_slot(&pool, &box.ring, unit, trp_ring_tail(word));
 }
 
 static void
