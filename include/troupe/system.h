@@ -13,11 +13,12 @@ enum {
     TROUPE_SYSTEM_FEWER_WORKERS = 1u << 2 /* go on if threads run out */
 };
 
-typedef enum troupe_switch { /* an option that is on or off */
-    TROUPE_SWITCH_DEFAULT = 0,
-    TROUPE_SWITCH_ON = 1,
-    TROUPE_SWITCH_OFF = 2
-} troupe_switch;
+typedef enum troupe_steal { /* may idle workers take work from busy ones? */
+    TROUPE_STEAL_DEFAULT = 0,
+    TROUPE_STEAL_ON = 1,   /* where it is measured to pay */
+    TROUPE_STEAL_OFF = 2,  /* never: work stays where it was made runnable */
+    TROUPE_STEAL_EAGER = 3 /* always */
+} troupe_steal;
 
 #define TROUPE_SPIN_NEVER UINT32_MAX
 
@@ -39,7 +40,7 @@ typedef struct troupe_system_options {
     uint32_t workers;    /* TROUPE_WORKERS; 0 = CPUs we may use */
     uint32_t throughput; /* TROUPE_THROUGHPUT; messages per turn; 0 = adapts */
     uint32_t spin_us;    /* TROUPE_SPIN_US; or TROUPE_SPIN_NEVER */
-    troupe_switch steal; /* TROUPE_STEAL */
+    troupe_steal steal; /* TROUPE_STEAL */
     uint32_t max_actors; /* TROUPE_MAX_ACTORS; alive at a time */
     size_t stack_bytes;  /* of our threads; 0 = 1 MiB */
     uint64_t stop_grace_ns;  /* TROUPE_STOP_GRACE_MS */

@@ -302,6 +302,7 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     cold->first = 0;
     cold->birth = tail;
     trp_store_relaxed(&cold->wraps, 0); /* relaxed: same */
+    trp_store_relaxed(&cold->look, 0);  /* relaxed: same */
     cold->code = 0;
 }
 

@@ -7,7 +7,8 @@
  * and an `extra` for the few that have a name, a start argument, watchers or a
  * stack of behaviours.
  *
- *   cell   |ring 16|behaviour|task|generation flags|-|state 16|slot 32|slot 32|
+ *   cell   |ring 16|task 8|generation, flags 8|slot 32|   what senders touch
+ *          |behaviour 8|batch 8|state 16|slot 32|         what the actor touches
  *   cold   |type|extra|parent prev next first|birth wraps|lock|code|
  *
  * Cells are type-stable: never unmapped, so any ref can be looked at. A ref is
@@ -27,6 +28,7 @@
  * Pairs
  *   cell.life   store of generation at the end -> load of generation by a
  *               reader that is not a sender (path, inspect): kind is gone.
+ *   cell.look   store of look after K or L -> load of look by the owner.
  *   cell.extra  store of extra -> load of extra by its owner: what is in it.
  *   cell.cold   CAS of cold_committed -> load of it: the pages are usable.
  */
@@ -56,8 +58,6 @@ enum trp_cell_kind {
 
 struct trp_cell {
     struct trp_ring ring;
-    /* owner of S */
-    troupe_behaviour_fn behaviour;
     /* whoever scheduled it */
     struct trp_task task;
     /* life: written when the actor ends, read by anybody */
@@ -66,8 +66,12 @@ struct trp_cell {
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint8_t) hint; /* class its ring grows to first */
     TRP_ATOMIC(uint8_t) kind; /* constant during a life */
-    /* owner of S: messages per turn, log2; adapts */
-    uint8_t batch;
+    struct trp_slot slot0;
+
+    /* owner of S, but for the slot: senders stay away while there is a segment
+     */
+    troupe_behaviour_fn behaviour;
+    uint8_t batch;   /* messages per turn, log2; adapts */
     uint8_t used_up; /* the last turn was as long as it may be */
     uint8_t spare[6];
     TRP_ALIGNED(16) union {
@@ -75,11 +79,13 @@ struct trp_cell {
         void *memory;
         struct troupe_port *port; /* of a port */
     } state;
-    struct trp_slot slots[TRP_RING_OWN_SLOTS];
+    struct trp_slot slot1;
 };
 
 _Static_assert(sizeof(struct trp_cell) == 128, "two cache lines");
-_Static_assert(offsetof(struct trp_cell, slots) == TRP_RING_SLOTS_OFFSET,
+_Static_assert(offsetof(struct trp_cell, slot0) == TRP_RING_OWN_OFFSET &&
+                   offsetof(struct trp_cell, slot1) ==
+                       TRP_RING_OWN_OFFSET + (1 << TRP_RING_OWN_SHIFT),
     "ring.h finds the slots there");
 
 struct trp_watcher {
@@ -113,7 +119,9 @@ struct trp_cold {
     uint32_t prev, next;         /* siblings; under the parent's lock */
     uint32_t first;              /* child; its prev is the last; under lock */
     uint32_t birth;              /* ticket of the first message */
-    TRP_ATOMIC(uint32_t) wraps;  /* times that head passed 2^32 */
+    TRP_ATOMIC(uint16_t) wraps;  /* times that head passed 2^32 */
+    TRP_ATOMIC(uint8_t) look;    /* K or L was set: for who reads no word */
+    uint8_t spare;
     struct trp_lock lock;        /* children, watchers, extra */
     int32_t code;                /* of the exit; owner */
 };

@@ -39,7 +39,9 @@ struct troupe_self {
     struct trp_local *local;
     struct trp_worker *worker;
     struct trp_cell *cell;
-    const troupe_msg *msg; /* the current message, or NULL */
+    troupe_ref ref;                /* of the cell */
+    troupe_behaviour_fn behaviour; /* the cell's, kept up with */
+    const troupe_msg *msg;         /* the current message, or NULL */
     struct trp_item *item; /* the same as it lay in the ring */
     uint32_t spent;        /* TRP_SPENT_* */
     int32_t code;          /* of troupe_fail() */

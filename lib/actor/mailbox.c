@@ -35,6 +35,13 @@ trp_mailbox_request(struct trp_core *core, struct trp_local *local,
         &word, word | flag | TRP_RING_SCHEDULED));
     if ((word & TRP_RING_SCHEDULED) == 0) {
         trp_mailbox_wake(core, local, cell);
+    } else {
+        /*
+         * An actor with a long queue does not read the word for every message.
+         * If it has gone since, a stranger looks once for nothing.
+         */
+        trp_store_release(
+            &trp_cold_of(core, cell)->look, 1); /* pairs: cell.look */
     }
     return true;
 }

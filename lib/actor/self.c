@@ -8,7 +8,7 @@
 troupe_ref
 troupe_self_ref(const troupe_self *self)
 {
-    return self != NULL ? trp_cell_ref(self->core, self->cell) : TROUPE_NONE;
+    return self != NULL ? self->ref : TROUPE_NONE;
 }
 
 troupe_system *
@@ -35,7 +35,7 @@ troupe_become(troupe_self *self, troupe_behaviour_fn next)
             self == NULL ? "self" : "next", "must not be NULL", "NULL");
         return;
     }
-    self->cell->behaviour = next;
+    self->cell->behaviour = self->behaviour = next;
 }
 
 static bool
@@ -73,8 +73,8 @@ troupe_become_push(troupe_self *self, troupe_behaviour_fn next)
                              !grow_stack(self->core, extra))) {
         return TROUPE_E_NOMEM;
     }
-    extra->stack[extra->stack_used++] = self->cell->behaviour;
-    self->cell->behaviour = next;
+    extra->stack[extra->stack_used++] = self->behaviour;
+    self->cell->behaviour = self->behaviour = next;
     return TROUPE_OK;
 }
 
@@ -93,6 +93,7 @@ troupe_unbecome(troupe_self *self)
         return trp_refuse(TROUPE_E_STATE, "troupe_unbecome", "behaviour",
             "is the last one", "%s", "1");
     }
-    self->cell->behaviour = extra->stack[--extra->stack_used];
+    self->behaviour = extra->stack[--extra->stack_used];
+    self->cell->behaviour = self->behaviour;
     return TROUPE_OK;
 }

@@ -40,7 +40,7 @@ send_plain(struct troupe_self *self, troupe_ref to,
     struct trp_item item;
 
     make_plain(&item, type, payload, bytes,
-        trp_cell_ref(self->core, self->cell));
+        self->ref);
     trp_count(&self->local->books.sent, 1);
     self->sent_to_self |= trp_cell_at(self->core, to.index) == self->cell;
     return trp_mailbox_deliver(self->core, self->local, to, &item);
@@ -54,7 +54,7 @@ from_self(struct troupe_self *self, troupe_ref to, const char *call)
     if (self != NULL) {
         sending.core = self->core;
         sending.local = self->local;
-        sending.sender = trp_cell_ref(self->core, self->cell);
+        sending.sender = self->ref;
     }
     return sending;
 }
@@ -89,7 +89,7 @@ troupe_tell(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
 
         if (TRP_UNLIKELY(status != TROUPE_OK)) {
             const troupe_msg view = {type, (void *)(uintptr_t)payload,
-                type->bytes, trp_cell_ref(self->core, self->cell)};
+                type->bytes, self->ref};
 
             trp_dead_letter(self->core, self->local, to, &view,
                 trp_send_reason(to, status));

@@ -386,7 +386,7 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
     }
     sending.core = self->core;
     sending.local = self->local;
-    sending.sender = trp_cell_ref(self->core, self->cell);
+    sending.sender = self->ref;
     if (trp_message_check(sending.call, type, payload, bytes) != TROUPE_OK) {
         return 0;
     }

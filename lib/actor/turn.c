@@ -28,10 +28,10 @@ struct turn {
     struct trp_core *core;
     struct trp_local *local;
     struct trp_cell *cell;
+    struct trp_cold *cold;
     void *state;
     struct trp_cursor cursor;
-    uint32_t first;   /* head at the beginning: whether it wrapped */
-    uint32_t handled; /* since it was last booked */
+    uint32_t first; /* head at the beginning: whether it wrapped */
 };
 
 enum next { NEXT_GO_ON, NEXT_GONE };
@@ -40,12 +40,8 @@ enum next { NEXT_GO_ON, NEXT_GONE };
 static void
 book(struct turn *turn)
 {
-    if (turn->handled != 0) {
-        trp_count(&turn->local->books.handled, turn->handled);
-        turn->handled = 0;
-    }
     if (TRP_UNLIKELY(turn->cursor.head < turn->first)) {
-        trp_count(&trp_cold_of(turn->core, turn->cell)->wraps, 1);
+        trp_count(&turn->cold->wraps, 1);
     }
     turn->first = turn->cursor.head;
 }
@@ -63,7 +59,7 @@ static enum next
 start_actor(struct turn *turn)
 {
     struct troupe_self *self = turn->self;
-    struct trp_cold *cold = trp_cold_of(turn->core, turn->cell);
+    struct trp_cold *cold = turn->cold;
     /* relaxed: constant in a life. */
     const troupe_actor_type *type = trp_load_relaxed(&cold->type);
     struct trp_extra *extra =
@@ -89,10 +85,16 @@ TRP_COLD static enum next
 look_up(struct turn *turn)
 {
     struct trp_ring *ring = &turn->cell->ring;
-    uint64_t word = trp_and_acq_rel(&ring->word, /* pairs: ring.claim */
-        ~(TRP_RING_KILL | TRP_RING_SIGNAL));
     uint32_t flags = trp_cell_flags(turn->cell);
+    uint64_t word;
 
+    /*
+     * relaxed: before the word is read, which orders it. A request that the
+     * word does not show yet sets it again.
+     */
+    trp_store_relaxed(&turn->cold->look, 0);
+    word = trp_and_acq_rel(&ring->word, /* pairs: ring.claim */
+        ~(TRP_RING_KILL | TRP_RING_SIGNAL));
     if ((flags & TRP_CELL_STOPPING) != 0) {
         book(turn);
         if ((word & TRP_RING_CLOSED) == 0) { /* a guardian: others began it */
@@ -136,7 +138,7 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
         return NEXT_GO_ON;
     case TROUPE_UNHANDLED:
         if ((self->spent & TRP_SPENT_TAKEN) == 0) {
-            turn->handled--;
+            trp_count(&turn->local->books.handled, UINT64_MAX);
             trp_dead_letter(turn->core, turn->local,
                 trp_cell_ref(turn->core, turn->cell), view,
                 TROUPE_DEAD_UNHANDLED);
@@ -160,7 +162,7 @@ handle_special(struct turn *turn, struct trp_item *item)
     troupe_msg view;
 
     if ((item->mark & TRP_MARK_CONTROL) != 0) {
-        turn->handled--; /* not a message: in no column of the books */
+        trp_count(&turn->local->books.handled, UINT64_MAX); /* not a message: in no column of the books */
         return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
     }
     trp_item_view(item, &view);
@@ -168,7 +170,7 @@ handle_special(struct turn *turn, struct trp_item *item)
     self->item = item;
     self->spent = 0;
     self->code_is_set = false;
-    verdict = turn->cell->behaviour(self, turn->state, &view);
+    verdict = self->behaviour(self, turn->state, &view);
     self->msg = NULL;
     if (verdict == TROUPE_UNHANDLED) {
         enum next next = judge(turn, verdict, &view); /* shows the payload */
@@ -188,7 +190,7 @@ handle(struct turn *turn, struct trp_item *item)
     troupe_verdict verdict;
     troupe_msg view;
 
-    turn->handled++;
+    trp_count(&turn->local->books.handled, 1);
     if (TRP_UNLIKELY((item->mark & TRP_MARK_SPECIAL) != 0)) {
         return handle_special(turn, item);
     }
@@ -197,7 +199,7 @@ handle(struct turn *turn, struct trp_item *item)
     self->item = item;
     self->spent = 0;
     self->code_is_set = false;
-    verdict = turn->cell->behaviour(self, turn->state, &view);
+    verdict = self->behaviour(self, turn->state, &view);
     self->msg = NULL;
     if (TRP_UNLIKELY(verdict != TROUPE_CONTINUE)) {
         return judge(turn, verdict, &view);
@@ -295,12 +297,19 @@ is_behind(const struct turn *turn)
            UINT32_C(1) << turn->cell->batch;
 }
 
+/*
+ * A request is seen before the next message. With a long queue the word's line
+ * belongs to the senders: then a byte says so that nobody else writes.
+ */
 TRP_INLINE bool
-wants_look(struct trp_cell *cell)
+wants_look(const struct turn *turn)
 {
-    /* relaxed: a request is seen at the latest when S is given away. */
-    return (trp_load_relaxed(&cell->ring.word) &
-               (TRP_RING_KILL | TRP_RING_SIGNAL)) != 0;
+    if (TRP_LIKELY(!trp_cursor_is_lazy(&turn->cursor))) {
+        /* relaxed: a look; what it leads to acquires. */
+        return (trp_load_relaxed(&turn->cell->ring.word) &
+                   (TRP_RING_KILL | TRP_RING_SIGNAL)) != 0;
+    }
+    return trp_load_acquire(&turn->cold->look) != 0; /* pairs: cell.look */
 }
 
 void
@@ -313,6 +322,7 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         .core = core,
         .local = local,
         .cell = cell,
+        .cold = trp_cold_of(core, cell),
         .state = trp_cell_state(cell)};
     struct trp_item item;
     uint32_t left = throughput_of(core, cell);
@@ -321,6 +331,8 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
     trp_cursor_load(&turn.cursor, &core->segments, &cell->ring);
     turn.first = turn.cursor.head;
     turn.self->cell = cell;
+    turn.self->ref = trp_cell_ref(core, cell);
+    turn.self->behaviour = cell->behaviour;
     turn.self->msg = NULL;
     turn.self->sent_to_self = false;
     if (TRP_UNLIKELY((trp_cell_flags(cell) &
@@ -329,7 +341,7 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         return;
     }
     for (; left > 0; left--) {
-        if (TRP_UNLIKELY(wants_look(cell)) && look_up(&turn) == NEXT_GONE) {
+        if (TRP_UNLIKELY(wants_look(&turn)) && look_up(&turn) == NEXT_GONE) {
             return;
         }
         while (!trp_ring_pop(&turn.cursor, &cell->ring, &item)) {

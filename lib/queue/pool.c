@@ -392,14 +392,20 @@ reset(struct trp_pool *pool, uint32_t class)
 {
     struct trp_pool_class *c = &pool->class[class];
     uint32_t end = trp_load_acquire(&c->bump); /* pairs: pool.bump */
-    uint32_t blocks;
+    uint32_t blocks = 0;
     uint32_t list;
 
     if (((uint64_t)(end - c->start) << pool->unit_shift) < DIRTY_WORTH) {
         return;
     }
     list = pop_all(pool, class, &blocks);
-    if (blocks == (end - c->start) >> class) {
+    /*
+     * Read again: all that we hold lies below what is read after it was taken,
+     * and bump cannot go back while we hold a block. So an equal count means
+     * that we hold them all.
+     */
+    end = trp_load_acquire(&c->bump); /* pairs: pool.bump */
+    if (blocks != 0 && blocks == (end - c->start) >> class) {
         uint32_t first = class << pool->region_shift;
         uint32_t expected = end;
         size_t bytes = (size_t)(end - first) << pool->unit_shift;

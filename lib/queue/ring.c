@@ -73,8 +73,7 @@ trp_ring_push_grow(struct trp_pool *pool, struct trp_pool_cache *cache,
         /* relaxed: private until the CAS (ring.grow). */
         trp_store_relaxed(
             &pool->links[segment], ((uint64_t)tail << 32) | unit);
-        slot = trp_ring_slots(pool, ring, segment) +
-               (tail & (trp_ring_capacity(segment) - 1));
+        slot = trp_ring_slot(pool, ring, segment, tail);
         trp_slot_write(slot, item);
         if (trp_cas_acq_rel(&ring->word, &word, /* pairs: ring.grow */
                 trp_ring_word(tail + 1, segment, word & TRP_RING_FLAGS))) {

@@ -15,7 +15,8 @@
  *     +---------------+--------------------+----+----+----+----+
  *        K kill asked   L signal waits   X closed   S scheduled or running
  *
- *     unit 0: the two slots in the ring's own memory.      capacity 2
+ *     unit 0: the two slots in the ring's own memory,      capacity 2
+ *             one in each of two cache lines
  *     else:   a segment of the pool, class c.              capacity 8 << c
  *
  *      head (consumer)                              tail (producers)
@@ -81,8 +82,10 @@
 #define TRP_RING_FLAGS UINT64_C(15)
 #define TRP_RING_TICKET (UINT64_C(1) << 32)
 
-#define TRP_RING_OWN_SLOTS 2u     /* in the ring's own memory */
-#define TRP_RING_SLOTS_OFFSET 64u /* of those, from the ring */
+#define TRP_RING_OWN_SLOTS 2u /* in the ring's own memory ... */
+#define TRP_RING_OWN_OFFSET 32u /* ... from here on ... */
+#define TRP_RING_OWN_SHIFT 6u   /* ... one per cache line */
+#define TRP_RING_SLOT_SHIFT 5u  /* in a segment: side by side */
 #define TRP_RING_UNIT_SHIFT 8u    /* 256 bytes: the smallest segment */
 #define TRP_RING_REGION_SHIFT 23u /* 2 GiB of segments per class */
 #define TRP_RING_FIRST_SLOTS 8u   /* of a segment of class 0 */
@@ -112,9 +115,10 @@ struct trp_ring {
 
 /* The owner's view while it runs; head is ahead of ring->head by up to 15. */
 struct trp_cursor {
-    struct trp_slot *slots;
+    char *slots;
     uint32_t head;
     uint32_t mask;
+    uint32_t shift;
     uint32_t unit;
 };
 
@@ -158,17 +162,22 @@ trp_ring_capacity(uint32_t unit)
                : TRP_RING_FIRST_SLOTS << (unit >> TRP_RING_REGION_SHIFT);
 }
 
+/* The slot of a ticket in segment `unit`, or in the ring's own memory. */
 TRP_INLINE struct trp_slot *
-trp_ring_slots(
-    const struct trp_pool *pool, struct trp_ring *ring, uint32_t unit)
+trp_ring_slot(const struct trp_pool *pool, struct trp_ring *ring, uint32_t unit,
+    uint32_t ticket)
 {
+    char *at;
+
     if (TRP_LIKELY(unit == TRP_POOL_NONE)) {
-        return (struct trp_slot *)(void *)((char *)ring +
-                                           TRP_RING_SLOTS_OFFSET);
+        at = (char *)ring + TRP_RING_OWN_OFFSET +
+             ((ticket & (TRP_RING_OWN_SLOTS - 1)) << TRP_RING_OWN_SHIFT);
+    } else {
+        at = pool->base + ((uint64_t)unit << TRP_RING_UNIT_SHIFT) +
+             ((size_t)(ticket & (trp_ring_capacity(unit) - 1))
+                 << TRP_RING_SLOT_SHIFT);
     }
-    return (struct trp_slot *)(void *)(pool->base +
-                                       ((uint64_t)unit
-                                           << TRP_RING_UNIT_SHIFT));
+    return (struct trp_slot *)(void *)at;
 }
 
 TRP_INLINE void
@@ -212,7 +221,7 @@ trp_ring_push(const struct trp_pool *pool, struct trp_ring *ring,
         }
     } while (TRP_UNLIKELY(!trp_cas_acq_rel(&ring->word, /* pairs: ring.claim */
         &word, (word + TRP_RING_TICKET) | TRP_RING_SCHEDULED)));
-    slot = trp_ring_slots(pool, ring, unit) + (tail & (capacity - 1));
+    slot = trp_ring_slot(pool, ring, unit, tail);
     trp_slot_write(slot, item);
     return (word & TRP_RING_SCHEDULED) != 0 ? TRP_CLAIM_QUEUED
                                             : TRP_CLAIM_WAKE;
@@ -236,8 +245,25 @@ trp_cursor_load(struct trp_cursor *cursor, const struct trp_pool *pool,
     cursor->unit = ring->segment;
     /* relaxed: the owner alone writes it. */
     cursor->head = trp_load_relaxed(&ring->head);
-    cursor->slots = trp_ring_slots(pool, ring, cursor->unit);
+    cursor->slots = (char *)trp_ring_slot(pool, ring, cursor->unit, 0);
     cursor->mask = trp_ring_capacity(cursor->unit) - 1;
+    cursor->shift = cursor->unit == TRP_POOL_NONE ? TRP_RING_OWN_SHIFT
+                                                  : TRP_RING_SLOT_SHIFT;
+}
+
+TRP_INLINE struct trp_slot *
+trp_cursor_slot(const struct trp_cursor *cursor)
+{
+    return (struct trp_slot *)(void *)(cursor->slots +
+                                       ((size_t)(cursor->head & cursor->mask)
+                                           << cursor->shift));
+}
+
+/* Head is published now and then only; the word's line is left to senders. */
+TRP_INLINE bool
+trp_cursor_is_lazy(const struct trp_cursor *cursor)
+{
+    return cursor->mask >= TRP_RING_LAZY_CAPACITY - 1;
 }
 
 TRP_INLINE void
@@ -251,7 +277,7 @@ TRP_INLINE bool
 trp_ring_pop(
     struct trp_cursor *cursor, struct trp_ring *ring, struct trp_item *item)
 {
-    struct trp_slot *slot = &cursor->slots[cursor->head & cursor->mask];
+    struct trp_slot *slot = trp_cursor_slot(cursor);
 
     item->mark = trp_load_acquire(&slot->mark); /* pairs: ring.slot */
     if (TRP_UNLIKELY(item->mark == 0)) {
@@ -263,7 +289,7 @@ trp_ring_pop(
     /* relaxed: published with head. */
     trp_store_relaxed(&slot->mark, 0);
     cursor->head++;
-    if (TRP_LIKELY(cursor->mask < TRP_RING_LAZY_CAPACITY - 1) ||
+    if (TRP_LIKELY(!trp_cursor_is_lazy(cursor)) ||
         (cursor->head & TRP_RING_LAZY_MASK) == 0) {
         trp_cursor_publish(cursor, ring);
     }
@@ -274,8 +300,8 @@ trp_ring_pop(
 static inline bool
 trp_ring_is_written(const struct trp_cursor *cursor)
 {
-    return trp_load_acquire(/* pairs: ring.slot */
-               &cursor->slots[cursor->head & cursor->mask].mark) != 0;
+    return trp_load_acquire(
+               &trp_cursor_slot(cursor)->mark) != 0; /* pairs: ring.slot */
 }
 
 /*

@@ -10,23 +10,30 @@
 #define WATCH_NS ((uint64_t)1000 * 1000)
 
 static TRP_ATOMIC(uint64_t) *
-mask_of(struct trp_sched *sched, uint32_t index)
+mask_of(struct trp_sched *sched, uint32_t index, bool muted)
 {
-    return &sched->idle.mask[index / 64];
+    return &sched->idle.mask[muted][index / 64];
+}
+
+static uint64_t
+unit_of(bool muted)
+{
+    return muted ? TRP_IDLE_MUTED : TRP_IDLE_WAKEABLE;
 }
 
 /* The bit is the right to change the count: whoever clears it does so. */
 static bool
-clear_bit(struct trp_sched *sched, uint32_t index)
+clear_bit(struct trp_sched *sched, uint32_t index, bool muted)
 {
     uint64_t bit = UINT64_C(1) << (index % 64);
+    uint64_t before = trp_and_acq_rel(
+        mask_of(sched, index, muted), ~bit); /* pairs: idle.mask */
 
-    if ((trp_and_acq_rel(mask_of(sched, index), ~bit) & bit) ==
-        0) { /* pairs: idle.mask */
+    if ((before & bit) == 0) {
         return false;
     }
     trp_sub_acq_rel(
-        &sched->idle.state, TRP_IDLE_PARKED); /* pairs: idle.state */
+        &sched->idle.state, unit_of(muted)); /* pairs: idle.state */
     return true;
 }
 
@@ -42,36 +49,45 @@ count_wake(struct trp_sched *sched)
     }
 }
 
+/* With a place in `searching` for it. */
+static bool
+wake(struct trp_sched *sched, uint32_t index, bool muted)
+{
+    struct trp_worker *worker = &sched->workers[index];
+
+    if (!clear_bit(sched, index, muted)) {
+        return false;
+    }
+    count_wake(sched);
+    trp_store_release(&worker->park, 1); /* pairs: idle.park */
+    trp_futex_wake(&worker->park, 1);
+    return true;
+}
+
 /* Wakes one of those that sleep; false when nobody does. */
 static bool
-wake_somebody(struct trp_sched *sched)
+wake_somebody(struct trp_sched *sched, bool muted)
 {
     for (uint32_t base = 0; base < sched->count; base += 64) {
         uint64_t mask =
-            trp_load_acquire(mask_of(sched, base)); /* pairs: idle.mask */
+            trp_load_acquire(mask_of(sched, base, muted)); /* pairs: idle.mask
+                                                            */
 
-        while (mask != 0) {
-            uint32_t index = base + (uint32_t)__builtin_ctzll(mask);
-            struct trp_worker *worker = &sched->workers[index];
-
-            if (clear_bit(sched, index)) {
-                count_wake(sched);
-                trp_store_release(&worker->park, 1); /* pairs: idle.park */
-                trp_futex_wake(&worker->park, 1);
+        for (; mask != 0; mask &= mask - 1) {
+            if (wake(sched, base + (uint32_t)__builtin_ctzll(mask), muted)) {
                 return true;
             }
-            mask &= mask - 1;
         }
     }
     return false;
 }
 
 static bool
-somebody_parked(struct trp_sched *sched)
+somebody_parked(struct trp_sched *sched, bool muted)
 {
     for (uint32_t base = 0; base < sched->count; base += 64) {
-        if (trp_load_acquire(mask_of(sched, base)) != 0) { /* pairs: idle.mask
-                                                            */
+        if (trp_load_acquire(mask_of(sched, base, muted)) !=
+            0) { /* pairs: idle.mask */
             return true;
         }
     }
@@ -79,7 +95,7 @@ somebody_parked(struct trp_sched *sched)
 }
 
 void
-trp_idle_wake_one(struct trp_sched *sched)
+trp_idle_wake_one(struct trp_sched *sched, bool muted)
 {
     struct trp_idle *idle = &sched->idle;
 
@@ -88,17 +104,35 @@ trp_idle_wake_one(struct trp_sched *sched)
 
         do {
             if (trp_idle_searching(state) != 0 ||
-                trp_idle_parked(state) == 0) {
+                (muted ? trp_idle_parked(state) : trp_idle_wakeable(state)) ==
+                    0) {
                 return;
             }
         } while (!trp_cas_acq_rel(&idle->state, &state, /* pairs: idle.state */
             state + TRP_IDLE_SEARCHING));
-        if (wake_somebody(sched)) {
+        if (wake_somebody(sched, false) ||
+            (muted && wake_somebody(sched, true))) {
             return; /* the place in `searching` is the woken worker's now */
         }
         trp_sub_acq_rel(
             &idle->state, TRP_IDLE_SEARCHING); /* pairs: idle.state */
-    } while (somebody_parked(sched)); /* parked while our place was taken */
+        /* Somebody may have parked while our place was taken. */
+    } while (somebody_parked(sched, false) ||
+             (muted && somebody_parked(sched, true)));
+}
+
+void
+trp_idle_wake(struct trp_sched *sched, uint32_t index)
+{
+    trp_add_acq_rel(&sched->idle.state, TRP_IDLE_SEARCHING); /* pairs:
+                                                                idle.state */
+    if (!wake(sched, index, false) && !wake(sched, index, true)) {
+        trp_sub_acq_rel(
+            &sched->idle.state, TRP_IDLE_SEARCHING); /* pairs: idle.state */
+        if (!trp_inject_is_empty(&sched->inject)) {
+            trp_idle_wake_one(sched, true); /* skipped because of our place */
+        }
+    }
 }
 
 /* The last one to park tells who awaits it. */
@@ -126,7 +160,8 @@ start_watching(struct trp_sched *sched)
 
     do {
         if (trp_idle_parked(state) == sched->count ||
-            trp_idle_watching(state) != 0 || !sched->steal) {
+            trp_idle_watching(state) != 0 ||
+            sched->steal == TRP_STEAL_OFF) {
             return false;
         }
     } while (!trp_cas_acq_rel(&sched->idle.state, /* pairs: idle.state */
@@ -157,33 +192,46 @@ stop_watching_if_idle(struct trp_sched *sched)
     return true;
 }
 
+/* The next time that a sleeper wakes up by itself. */
+static uint64_t
+next_look_ns(bool watching, uint64_t muted_until_ns)
+{
+    uint64_t watch_ns =
+        watching ? trp_clock_ns() + WATCH_NS : TRP_FUTEX_FOREVER;
+
+    return muted_until_ns != 0 && muted_until_ns < watch_ns ? muted_until_ns
+                                                            : watch_ns;
+}
+
 /*
  * One sleep. True: woken, and counted as a searcher by the waker. False: it
  * woke up by itself because there is something to do, and is not counted.
  */
 static bool
-sleep_until_woken(struct trp_worker *worker)
+sleep_until_woken(struct trp_worker *worker, uint64_t muted_until_ns)
 {
     struct trp_sched *sched = worker->sched;
     bool watching = start_watching(sched);
+    bool muted = muted_until_ns != 0;
     bool woken = true;
 
     while (trp_load_acquire(&worker->park) == 0) { /* pairs: idle.park */
-        uint64_t deadline_ns =
-            watching ? trp_clock_ns() + WATCH_NS : TRP_FUTEX_FOREVER;
-
-        if (trp_futex_wait(&worker->park, 0, deadline_ns)) {
+        if (trp_futex_wait(&worker->park, 0,
+                next_look_ns(watching, muted_until_ns))) {
             continue;
         }
-        if (trp_steal_sees_stuck(worker) ||
+        /* A mute that is over: back to the others, with a limit no more. */
+        if (muted || trp_steal_sees_stuck(worker) ||
             trp_steal_is_possible(sched, worker)) {
-            woken = !clear_bit(sched, worker->index);
+            woken = !clear_bit(sched, worker->index, muted);
             if (!woken) {
                 break;
             }
             continue; /* a waker was faster: its store of park is coming */
         }
-        watching = !stop_watching_if_idle(sched);
+        if (watching) {
+            watching = !stop_watching_if_idle(sched);
+        }
     }
     if (watching) {
         stop_watching(sched);
@@ -191,20 +239,35 @@ sleep_until_woken(struct trp_worker *worker)
     return woken;
 }
 
+/* What must not wait while this worker sleeps. */
+static bool
+must_not_sleep(struct trp_worker *worker, bool muted)
+{
+    struct trp_sched *sched = worker->sched;
+
+    return trp_load_acquire(&sched->stopping) != 0 || /* pairs: sched.stopping
+                                                       */
+           !trp_inject_is_empty(&worker->inbox) ||
+           !trp_inject_is_empty(&sched->inject) ||
+           (!muted && trp_steal_is_possible(sched, worker));
+}
+
 bool
 trp_idle_park(struct trp_worker *worker, bool searching)
 {
     struct trp_sched *sched = worker->sched;
     uint64_t bit = UINT64_C(1) << (worker->index % 64);
+    uint64_t muted_until_ns = trp_steal_muted_until(worker);
+    bool muted = muted_until_ns != 0;
 
     /* relaxed: published with the bit. */
     trp_store_relaxed(&worker->park, 0);
-    trp_or_acq_rel(mask_of(sched, worker->index), bit); /* pairs: idle.mask */
+    trp_or_acq_rel(
+        mask_of(sched, worker->index, muted), bit); /* pairs: idle.mask */
     trp_add_acq_rel(&sched->idle.state, /* pairs: idle.state */
-        TRP_IDLE_PARKED - (searching ? TRP_IDLE_SEARCHING : 0));
-    if (trp_load_acquire(&sched->stopping) != 0 || /* pairs: sched.stopping */
-        trp_steal_is_possible(sched, worker)) {
-        if (clear_bit(sched, worker->index)) {
+        unit_of(muted) - (searching ? TRP_IDLE_SEARCHING : 0));
+    if (must_not_sleep(worker, muted)) {
+        if (clear_bit(sched, worker->index, muted)) {
             return false;
         }
         /* Woken meanwhile. Its store must not hit a later sleep of ours. */
@@ -215,7 +278,7 @@ trp_idle_park(struct trp_worker *worker, bool searching)
     }
     trp_count(&worker->parks, 1);
     tell_quiet(sched);
-    return sleep_until_woken(worker);
+    return sleep_until_woken(worker, muted_until_ns);
 }
 
 void

@@ -5,7 +5,7 @@
 /*
  * Who sleeps, who searches, and the proof that no wake-up is lost.
  *
- *      one word for all:   watching:16 | searching:16 | parked:16
+ *      one word for all:   muted:16 | watching:16 | searching:16 | wakeable:16
  *      one bit each:       mask, set while a worker may be woken
  *      one word each:      park, the futex it sleeps on
  *
@@ -35,6 +35,10 @@
  * making progress with work waiting. When all workers are parked it sleeps
  * without a limit, as the others do: an idle system makes no system call.
  *
+ * Muted. A worker that was told that its help does not pay (sched/steal.c)
+ * sleeps with a limit. What other workers push does not wake it; what foreign
+ * threads bring does.
+ *
  * Pairs
  *   idle.state  any change of the word -> the next one: as argued above.
  *   idle.mask   setting a bit -> clearing it: park is 0 again.
@@ -45,24 +49,33 @@
 #include "os/futex.h"
 
 #define TRP_WORKERS_MAX 1024u
-#define TRP_IDLE_PARKED UINT64_C(1)
+#define TRP_IDLE_WAKEABLE UINT64_C(1)
 #define TRP_IDLE_SEARCHING (UINT64_C(1) << 16)
 #define TRP_IDLE_WATCHING (UINT64_C(1) << 32)
+#define TRP_IDLE_MUTED (UINT64_C(1) << 48)
 
 struct trp_sched;
 struct trp_worker;
 
 struct trp_idle {
     TRP_ATOMIC(uint64_t) state;
-    TRP_ATOMIC(uint64_t) mask[TRP_WORKERS_MAX / 64];
+    TRP_ATOMIC(uint64_t) mask[2][TRP_WORKERS_MAX / 64]; /* [1]: muted */
     TRP_ATOMIC(uint32_t) quiet;         /* futex: grows when all are parked */
     TRP_ATOMIC(uint32_t) quiet_waiters; /* somebody sleeps on it */
 };
 
+/* Those that a push by another worker may wake. */
+static inline uint32_t
+trp_idle_wakeable(uint64_t state)
+{
+    return (uint16_t)state;
+}
+
+/* All that sleep. */
 static inline uint32_t
 trp_idle_parked(uint64_t state)
 {
-    return (uint16_t)state;
+    return (uint32_t)(uint16_t)state + (uint32_t)(state >> 48);
 }
 
 static inline uint32_t
@@ -77,8 +90,13 @@ trp_idle_watching(uint64_t state)
     return (uint16_t)(state >> 32);
 }
 
-/* Wakes one sleeper unless somebody searches. Any thread; never blocks. */
-void trp_idle_wake_one(struct trp_sched *sched);
+/*
+ * Wakes one sleeper unless somebody searches; of those that are muted only if
+ * `muted`. Any thread; never blocks.
+ */
+void trp_idle_wake_one(struct trp_sched *sched, bool muted);
+/* Wakes this one, if it sleeps. */
+void trp_idle_wake(struct trp_sched *sched, uint32_t index);
 
 /*
  * Sleeps until woken, until there is work, or until the scheduler stops.

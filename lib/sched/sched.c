@@ -18,6 +18,7 @@ init_worker(struct trp_sched *sched, uint32_t index, uint64_t seed)
     worker->sched = sched;
     worker->index = index;
     worker->rng.state = seed + index;
+    worker->progress[0] = worker->progress[1] = &worker->turns;
     worker->seen = trp_heap_alloc(
         sched->heap, sched->allocated * sizeof *worker->seen);
     return worker->seen != NULL &&
@@ -36,7 +37,7 @@ trp_sched_init(struct trp_sched *sched, struct trp_heap *heap,
     sched->rest = options->rest;
     sched->heap = heap;
     sched->spin_ns = options->spin_ns;
-    sched->steal = options->steal && count > 1;
+    sched->steal = count > 1 ? options->steal : TRP_STEAL_OFF;
     sched->driven = options->driven;
     sched->ordered = options->driven && options->seed == 0;
     sched->workers = trp_heap_alloc(heap, count * sizeof *sched->workers);
@@ -77,7 +78,9 @@ trp_sched_start(
             return TROUPE_E_SYSTEM;
         }
         sched->count = i;
-        sched->steal = sched->steal && i > 1;
+        if (i == 1) {
+            sched->steal = TRP_STEAL_OFF;
+        }
     }
     return TROUPE_OK;
 }

@@ -2,26 +2,64 @@
 #include "sched/steal.h"
 
 #include "base/clock.h"
+#include "sched/submit.h"
 
 /*
- * When and what an idle worker takes from a busy one.
+ * When an idle worker takes work, and when it gives it back.
  *
- *   deque    half, at most 32, the oldest: they have waited longest and are the
- *            least likely to be in the victim's cache.
- *   yield    the oldest one.
- *   slot     only from a victim that has finished no turn for SLOT_STUCK_NS: it
- *            is in a long behaviour. Otherwise the slot runs sooner where it is.
+ * Two workers that pass small messages to each other are slower than one: each
+ * message moves cache lines. Two workers with a microsecond of work per message
+ * are twice as fast as one. Which of the two it is cannot be told from the
+ * queues, so it is measured:
  *
- * Victims are tried from a random one on, each once. A searcher comes here at
- * most once per microsecond (worker.c): reading a victim's lines costs the
- * victim more than it costs us.
+ *     REST --somebody has a queue--> WATCH --watch_ns--> TRIAL --ok--> LICENCE
+ *      ^                               |                   |              |
+ *      |                         queue is gone          not worth it    is over
+ *      +-------------------------------+-------------------+--------------+
+ *
+ *   WATCH    reads how much all workers get done per microsecond (messages
+ *            handled and sent) while this one stays out of it. The best rate
+ *            seen counts, fading by 5 % with each look: a short window may
+ *            fall into a slow phase.
+ *   TRIAL    takes half a queue and measures again with this worker in. Worth
+ *            it: the rate grew by 40 % of what one more worker could give.
+ *   LICENCE  steals at once, for some milliseconds; longer each time.
+ *   not      everything goes back to the victim (its inbox), and the worker is
+ *            muted: it does not even look, for twice as long each time.
+ *
+ * Two rules stand before that, because they need no measuring:
+ *
+ *   stuck    a worker that has made no progress for STUCK_NS is in a long
+ *            behaviour: what it holds back is taken, its slot too.
+ *   coarse   a worker that gets one thing done per COARSE_NS or less often: half
+ *            of its queue is taken at once.
+ *
+ * The numbers are those of shared measurements on two processors, rounded
+ * (docs/decisions/0004-steal-policy.md). Reading a victim's counters makes it
+ * pay a cache miss, so they are read every LOOK_NS only.
+ *
+ * TROUPE_STEAL=eager: take whatever there is, at once.
  */
 
-#define STEAL_MAX 32u
-#define SLOT_STUCK_NS ((uint64_t)20 * 1000)
+#define STEAL_MOST 256u
+#define STEAL_TRIAL 32u
+#define LOOK_NS ((uint64_t)8 * 1000)
+#define STUCK_NS ((uint64_t)20 * 1000)
+#define COARSE_NS ((uint64_t)400)
+#define WATCH_NS ((uint64_t)15 * 1000)
+#define WARM_NS ((uint64_t)10 * 1000) /* of a trial that is not measured */
+#define TRIAL_NS ((uint64_t)50 * 1000)
+#define MUTE_FIRST_NS ((uint64_t)60 * 1000)
+#define MUTE_MOST_NS ((uint64_t)2 * 1000 * 1000)
+#define LICENCE_FIRST_NS ((uint64_t)2 * 1000 * 1000)
+#define LICENCE_MOST_NS ((uint64_t)16 * 1000 * 1000)
+#define GAIN_PERCENT 40u
 
+/* --- taking --------------------------------------------------------------- */
+
+/* Up to `most` and half of a queue, oldest first; the first is returned. */
 static struct trp_task *
-steal_deque(struct trp_worker *thief, struct trp_deque *deque)
+take_half(struct trp_worker *thief, struct trp_deque *deque, uint32_t most)
 {
     uint32_t half = (trp_deque_length(deque) + 1) / 2;
     struct trp_task *first = trp_deque_steal(deque);
@@ -30,8 +68,8 @@ steal_deque(struct trp_worker *thief, struct trp_deque *deque)
     if (first == NULL) {
         return NULL;
     }
-    if (half > STEAL_MAX) {
-        half = STEAL_MAX;
+    if (half > most) {
+        half = most;
     }
     for (got = 1; got < half; got++) {
         struct trp_task *task = trp_deque_steal(deque);
@@ -40,36 +78,20 @@ steal_deque(struct trp_worker *thief, struct trp_deque *deque)
             break;
         }
         if (!trp_deque_push(&thief->deque, task)) {
-            trp_inject_push(&thief->sched->inject, &task->node);
+            trp_inject_push(&thief->inbox, &task->node);
         }
     }
     trp_count(&thief->steals, got);
     return first;
 }
 
-static bool
-is_stuck(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
-{
-    struct trp_seen *seen = &thief->seen[victim->index];
-    /* relaxed: a number that moves or does not. */
-    uint64_t turns = trp_load_relaxed(&victim->turns);
-
-    if (turns != seen->turns || seen->since_ns == 0) {
-        seen->turns = turns;
-        seen->since_ns = now_ns;
-        return false;
-    }
-    return now_ns - seen->since_ns >= SLOT_STUCK_NS;
-}
-
 static struct trp_task *
-steal_slot(struct trp_worker *thief, struct trp_worker *victim)
+take_slot_of(struct trp_worker *thief, struct trp_worker *victim)
 {
     struct trp_task *task;
 
     /* relaxed: a look; the swap decides. */
-    if (trp_load_relaxed(&victim->slot) == NULL ||
-        !is_stuck(thief, victim, trp_clock_ns())) {
+    if (trp_load_relaxed(&victim->slot) == NULL) {
         return NULL;
     }
     task = trp_swap_acq_rel(&victim->slot, NULL); /* pairs: slot.task */
@@ -79,32 +101,232 @@ steal_slot(struct trp_worker *thief, struct trp_worker *victim)
     return task;
 }
 
+static struct trp_task *
+take_from(struct trp_worker *thief, struct trp_worker *victim, uint32_t most,
+    bool slot)
+{
+    struct trp_task *task = take_half(thief, &victim->deque, most);
+
+    if (task == NULL) {
+        task = take_half(thief, &victim->yield, most);
+    }
+    if (task == NULL && slot) {
+        task = take_slot_of(thief, victim);
+    }
+    if (task != NULL) {
+        thief->gate.victim = victim->index;
+    }
+    return task;
+}
+
+static bool
+has_queue(struct trp_worker *worker)
+{
+    return trp_deque_length(&worker->deque) != 0 ||
+           trp_deque_length(&worker->yield) != 0;
+}
+
+/* --- measuring ------------------------------------------------------------ */
+
+static uint64_t
+work_of(const struct trp_worker *worker)
+{
+    /* relaxed: numbers that grow. */
+    return trp_load_relaxed(worker->progress[0]) +
+           trp_load_relaxed(worker->progress[1]); /* relaxed: same */
+}
+
+static uint64_t
+work_of_all(const struct trp_sched *sched)
+{
+    uint64_t work = 0;
+
+    for (uint32_t i = 0; i < sched->count; i++) {
+        work += work_of(&sched->workers[i]);
+    }
+    return work;
+}
+
+/* Workers that are not parked. */
+static uint64_t
+active(struct trp_sched *sched)
+{
+    uint64_t state =
+        trp_load_acquire(&sched->idle.state); /* pairs: idle.state */
+
+    return sched->count - trp_idle_parked(state);
+}
+
+/* Done per millisecond since the gate's mark. */
+static uint64_t
+rate(const struct trp_worker *worker, uint64_t now_ns)
+{
+    uint64_t span_ns = now_ns - worker->gate.mark_ns;
+
+    return (work_of_all(worker->sched) - worker->gate.mark_work) * 1000000 /
+           (span_ns != 0 ? span_ns : 1);
+}
+
+static void
+set_mark(struct trp_worker *worker, uint64_t now_ns)
+{
+    worker->gate.mark_ns = now_ns;
+    worker->gate.mark_work = work_of_all(worker->sched);
+}
+
+enum pace { PACE_FINE, PACE_COARSE, PACE_STUCK };
+
+/* What the thief knows of how the victim gets on; looks again when it is old. */
+static enum pace
+pace_of(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
+{
+    struct trp_seen *seen = &thief->seen[victim->index];
+    uint64_t work, span_ns;
+
+    if (now_ns - seen->looked_ns < LOOK_NS) {
+        return seen->pace;
+    }
+    work = work_of(victim);
+    span_ns = now_ns - seen->moved_ns;
+    if (now_ns - seen->looked_ns > 4 * STUCK_NS) {
+        seen->pace = PACE_FINE; /* not looked at for long: begin anew */
+        seen->moved_ns = now_ns;
+    } else if (work == seen->work) {
+        seen->pace = span_ns >= STUCK_NS ? PACE_STUCK : PACE_FINE;
+    } else {
+        seen->pace = span_ns / (work - seen->work) >= COARSE_NS ? PACE_COARSE
+                                                                : PACE_FINE;
+        seen->moved_ns = now_ns;
+    }
+    seen->work = work;
+    seen->looked_ns = now_ns;
+    return seen->pace;
+}
+
+/* --- the gate ------------------------------------------------------------- */
+
+static void
+mute(struct trp_worker *worker, uint64_t now_ns)
+{
+    struct trp_gate *gate = &worker->gate;
+
+    gate->phase = TRP_GATE_REST;
+    gate->until_ns = now_ns + gate->mute_ns;
+    gate->mute_ns =
+        gate->mute_ns < MUTE_MOST_NS / 2 ? 2 * gate->mute_ns : MUTE_MOST_NS;
+    gate->licence_ns = LICENCE_FIRST_NS;
+}
+
+/* Everything this worker could run goes to whom it was taken from. */
+static void
+hand_back(struct trp_worker *worker)
+{
+    struct trp_worker *victim = &worker->sched->workers[worker->gate.victim];
+    struct trp_task *task;
+
+    while ((task = trp_deque_steal(&worker->deque)) != NULL ||
+           (task = trp_deque_steal(&worker->yield)) != NULL ||
+           (task = take_slot_of(worker, worker)) != NULL) {
+        trp_inject_push(&victim->inbox, &task->node);
+    }
+    trp_idle_wake(worker->sched, victim->index);
+}
+
+static struct trp_task *
+begin_trial(struct trp_worker *thief, struct trp_worker *victim,
+    uint64_t now_ns)
+{
+    struct trp_gate *gate = &thief->gate;
+    uint64_t rate_now = rate(thief, now_ns);
+    struct trp_task *task;
+
+    gate->solo_rate -= gate->solo_rate / 20;
+    if (rate_now > gate->solo_rate) {
+        gate->solo_rate = rate_now;
+    }
+    gate->members = active(thief->sched) - 1;
+    task = take_from(thief, victim, STEAL_TRIAL, false);
+    if (task != NULL) {
+        gate->phase = TRP_GATE_WARM;
+        gate->until_ns = now_ns + WARM_NS;
+    }
+    return task;
+}
+
+/* Fine-grained work at `victim`: the steps of the gate. */
+static struct trp_task *
+pass_gate(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
+{
+    struct trp_gate *gate = &thief->gate;
+
+    switch (gate->phase) {
+    case TRP_GATE_LICENCE:
+        return take_from(thief, victim, STEAL_MOST, false);
+    case TRP_GATE_WARM:
+    case TRP_GATE_TRIAL:
+        mute(thief, now_ns); /* out of work so soon: there is too little */
+        return NULL;
+    case TRP_GATE_REST:
+        if (now_ns >= gate->until_ns) {
+            gate->phase = TRP_GATE_WATCH;
+            set_mark(thief, now_ns);
+        }
+        return NULL;
+    case TRP_GATE_WATCH:
+        if (now_ns - gate->mark_ns > 4 * WATCH_NS) {
+            set_mark(thief, now_ns); /* was asleep: begin anew */
+            return NULL;
+        }
+        return now_ns - gate->mark_ns >= WATCH_NS
+                   ? begin_trial(thief, victim, now_ns)
+                   : NULL;
+    }
+    return NULL;
+}
+
+/* Everything between two workers, at the first glance at a victim. */
+static struct trp_task *
+try_victim(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
+{
+    bool queue = has_queue(victim);
+    enum pace pace;
+
+    /* relaxed: a look. */
+    if (!queue && trp_load_relaxed(&victim->slot) == NULL) {
+        return NULL;
+    }
+    if (thief->sched->steal == TRP_STEAL_EAGER) {
+        pace = pace_of(thief, victim, now_ns);
+        return take_from(thief, victim, STEAL_TRIAL, pace == PACE_STUCK);
+    }
+    pace = pace_of(thief, victim, now_ns);
+    if (pace == PACE_STUCK) {
+        return take_from(thief, victim, STEAL_TRIAL, true);
+    }
+    if (pace == PACE_COARSE && queue) {
+        return take_from(thief, victim, STEAL_MOST, false);
+    }
+    return queue ? pass_gate(thief, victim, now_ns) : NULL;
+}
+
 struct trp_task *
 trp_steal(struct trp_worker *thief)
 {
     struct trp_sched *sched = thief->sched;
-    uint32_t start = trp_rng_below(&thief->rng, sched->count);
+    uint32_t start;
+    uint64_t now_ns;
 
-    if (!sched->steal) {
+    if (sched->steal == TRP_STEAL_OFF) {
         return NULL;
     }
+    now_ns = trp_clock_ns();
+    start = trp_rng_below(&thief->rng, sched->count);
     for (uint32_t i = 0; i < sched->count; i++) {
         struct trp_worker *victim =
             &sched->workers[(start + i) % sched->count];
-        struct trp_task *task;
+        struct trp_task *task =
+            victim != thief ? try_victim(thief, victim, now_ns) : NULL;
 
-        if (victim == thief) {
-            continue;
-        }
-        task = steal_deque(thief, &victim->deque);
-        if (task == NULL) {
-            task = trp_deque_steal(&victim->yield);
-            if (task != NULL) {
-                trp_count(&thief->steals, 1);
-            } else {
-                task = steal_slot(thief, victim);
-            }
-        }
         if (task != NULL) {
             return task;
         }
@@ -113,17 +335,78 @@ trp_steal(struct trp_worker *thief)
     return NULL;
 }
 
+/* Grew by enough: 40 % of one worker's share. */
+static bool
+was_worth_it(const struct trp_gate *gate, uint64_t rate_now)
+{
+    uint64_t members = gate->members != 0 ? gate->members : 1;
+
+    return rate_now * 100 >=
+           gate->solo_rate * 100 + gate->solo_rate * GAIN_PERCENT / members;
+}
+
+void
+trp_steal_review(struct trp_worker *worker)
+{
+    struct trp_gate *gate = &worker->gate;
+    uint64_t now_ns = trp_clock_ns();
+
+    if (now_ns < gate->until_ns) {
+        return;
+    }
+    switch (gate->phase) {
+    case TRP_GATE_REST:
+    case TRP_GATE_WATCH:
+        return;
+    case TRP_GATE_WARM:
+        gate->phase = TRP_GATE_TRIAL;
+        gate->until_ns = now_ns + TRIAL_NS;
+        set_mark(worker, now_ns);
+        return;
+    case TRP_GATE_TRIAL:
+        if (was_worth_it(gate, rate(worker, now_ns))) {
+            gate->phase = TRP_GATE_LICENCE;
+            gate->until_ns = now_ns + gate->licence_ns;
+            gate->licence_ns = gate->licence_ns < LICENCE_MOST_NS / 2
+                                   ? 2 * gate->licence_ns
+                                   : LICENCE_MOST_NS;
+            gate->mute_ns = MUTE_FIRST_NS;
+        } else {
+            hand_back(worker);
+            mute(worker, now_ns);
+        }
+        return;
+    case TRP_GATE_LICENCE:
+        hand_back(worker); /* and ask again: the work may have changed */
+        gate->phase = TRP_GATE_REST;
+        gate->until_ns = now_ns;
+        return;
+    }
+}
+
+uint64_t
+trp_steal_muted_until(const struct trp_worker *worker)
+{
+    const struct trp_gate *gate = &worker->gate;
+
+    return worker->sched->steal == TRP_STEAL_GATED &&
+                   gate->phase == TRP_GATE_REST && gate->until_ns != 0 &&
+                   gate->until_ns > trp_clock_ns()
+               ? gate->until_ns
+               : 0;
+}
+
 bool
 trp_steal_is_possible(struct trp_sched *sched, const struct trp_worker *except)
 {
     if (!trp_inject_is_empty(&sched->inject)) {
         return true;
     }
-    for (uint32_t i = 0; sched->steal && i < sched->count; i++) {
+    for (uint32_t i = 0; sched->steal != TRP_STEAL_OFF && i < sched->count;
+         i++) {
         struct trp_worker *worker = &sched->workers[i];
 
-        if (worker != except && (trp_deque_length(&worker->deque) != 0 ||
-                                    trp_deque_length(&worker->yield) != 0)) {
+        if (worker != except && has_queue(worker)) {
             return true;
         }
     }
@@ -137,14 +420,27 @@ trp_steal_sees_stuck(struct trp_worker *watcher)
     uint64_t now_ns = trp_clock_ns();
     bool stuck = false;
 
-    for (uint32_t i = 0; sched->steal && i < sched->count; i++) {
+    for (uint32_t i = 0; sched->steal != TRP_STEAL_OFF && i < sched->count;
+         i++) {
         struct trp_worker *victim = &sched->workers[i];
+        struct trp_seen *seen = &watcher->seen[i];
+        uint64_t work;
 
-        /* relaxed: a look, as in steal_slot(). */
-        if (victim != watcher && is_stuck(watcher, victim, now_ns) &&
-            trp_load_relaxed(&victim->slot) != NULL) { /* relaxed: same */
-            stuck = true;
+        if (victim == watcher) {
+            continue;
         }
+        work = work_of(victim);
+        if (work != seen->work || seen->looked_ns == 0) {
+            seen->work = work;
+            seen->moved_ns = now_ns;
+            seen->pace = PACE_FINE;
+        } else if (now_ns - seen->moved_ns >= STUCK_NS) {
+            seen->pace = PACE_STUCK;
+            /* relaxed: a look. */
+            stuck = stuck || has_queue(victim) ||
+                    trp_load_relaxed(&victim->slot) != NULL;
+        }
+        seen->looked_ns = now_ns;
     }
     return stuck;
 }

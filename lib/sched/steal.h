@@ -7,15 +7,24 @@
 /* Work of another worker, or NULL. The rules are in steal.c. */
 struct trp_task *trp_steal(struct trp_worker *thief);
 
+/* By a worker on trial or under licence, now and then between two turns. */
+void trp_steal_review(struct trp_worker *worker);
+
 /*
- * Is there something that trp_steal() would take, or that was injected? Any
+ * How long the worker has been told to leave the others alone, as a time on the
+ * monotonic clock; 0 = it need not.
+ */
+uint64_t trp_steal_muted_until(const struct trp_worker *worker);
+
+/*
+ * Is there something that a free worker could take, or that was injected? Any
  * thread that does not run `except`.
  */
 bool trp_steal_is_possible(
     struct trp_sched *sched, const struct trp_worker *except);
 
 /*
- * For the watcher, about once per millisecond: has a worker finished no turn
+ * For the watcher, about once per millisecond: has a worker made no progress
  * since the last call, and holds back others?
  */
 bool trp_steal_sees_stuck(struct trp_worker *watcher);

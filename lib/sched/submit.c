@@ -19,15 +19,14 @@ trp_submit_foreign(struct trp_sched *sched, struct trp_task *task)
     }
     state = trp_add_acq_rel(&sched->idle.state, 0); /* pairs: idle.state */
     if (trp_idle_parked(state) != 0 && trp_idle_searching(state) == 0) {
-        trp_idle_wake_one(sched);
+        trp_idle_wake_one(sched, true);
     }
 }
 
 void
 trp_submit_overflow(struct trp_worker *worker, struct trp_task *task)
 {
-    trp_inject_push(&worker->sched->inject, &task->node);
-    trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+    trp_inject_push(&worker->inbox, &task->node);
 }
 
 void

@@ -19,7 +19,7 @@
 
 /* Into the injector; wakes a sleeper. Any thread; never fails, never blocks. */
 void trp_submit_foreign(struct trp_sched *sched, struct trp_task *task);
-/* No memory for the deque: the injector needs none. */
+/* No memory for the deque: the inbox needs none. */
 void trp_submit_overflow(struct trp_worker *worker, struct trp_task *task);
 
 /*
@@ -37,9 +37,9 @@ trp_submit_wake(struct trp_worker *worker, uint64_t unless)
     /* relaxed: a worker runs what it pushed itself, and looks again. */
     uint64_t state = trp_load_relaxed(&sched->idle.state);
 
-    if (TRP_UNLIKELY(trp_idle_parked(state) != 0) && (state & unless) == 0 &&
-        sched->steal) {
-        trp_idle_wake_one(sched);
+    if (TRP_UNLIKELY(trp_idle_wakeable(state) != 0) && (state & unless) == 0 &&
+        sched->steal != TRP_STEAL_OFF) {
+        trp_idle_wake_one(sched, false);
     }
 }
 

@@ -25,6 +25,7 @@
 #define INJECT_EVERY 64u
 #define OLDEST_EVERY 16u
 #define SLOT_RUNS 3u
+#define REVIEW_EVERY 8u
 /* Rests between two looks at other workers, 25 ns each: see limits.md 4. */
 #define SEARCH_RESTS 40
 
@@ -43,12 +44,15 @@ queue_all(struct trp_worker *worker, struct trp_node *node)
     trp_count(&worker->injected, count);
 }
 
-/* All that was injected: the first now, the others in their order. */
+/* What came from outside: the first now, the others in their order. */
 static struct trp_task *
 take_injected(struct trp_worker *worker)
 {
-    struct trp_node *list = trp_inject_take(&worker->sched->inject);
+    struct trp_node *list = trp_inject_take(&worker->inbox);
 
+    if (list == NULL) {
+        list = trp_inject_take(&worker->sched->inject);
+    }
     if (list == NULL) {
         return NULL;
     }
@@ -62,6 +66,7 @@ void
 trp_worker_gather(struct trp_worker *worker)
 {
     queue_all(worker, trp_inject_take(&worker->sched->inject));
+    queue_all(worker, trp_inject_take(&worker->inbox));
 }
 
 static struct trp_task *
@@ -181,7 +186,7 @@ end_searching(struct trp_worker *worker)
 
     if (trp_idle_searching(before) == 1 && trp_idle_parked(before) != 0 &&
         trp_steal_is_possible(sched, NULL)) {
-        trp_idle_wake_one(sched);
+        trp_idle_wake_one(sched, !trp_inject_is_empty(&sched->inject));
     }
 }
 
@@ -228,7 +233,7 @@ find(struct trp_worker *worker)
                                                         */
             return NULL;
         }
-        task = search(worker, searching);
+        task = search(worker, searching && trp_steal_muted_until(worker) == 0);
         if (task == NULL) {
             task = trp_worker_pick(worker);
         }
@@ -263,6 +268,10 @@ trp_worker_thread(void *user)
             trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
         }
         trp_worker_run(worker, task);
+        if (TRP_UNLIKELY(worker->gate.phase >= TRP_GATE_WARM) &&
+            worker->tick % REVIEW_EVERY == 0) {
+            trp_steal_review(worker);
+        }
     }
     trp_thread.worker = NULL;
     return NULL;

@@ -14,10 +14,34 @@
 
 #include <pthread.h>
 
+enum trp_steal { TRP_STEAL_GATED = 1, TRP_STEAL_OFF = 2, TRP_STEAL_EAGER = 3 };
+
 /* What a searching worker remembers of another one: see sched/steal.c. */
 struct trp_seen {
-    uint64_t turns;
-    uint64_t since_ns;
+    uint64_t work;
+    uint64_t looked_ns; /* when it was read */
+    uint64_t moved_ns;  /* when it had grown last */
+    uint32_t pace;
+    uint32_t reserved;
+};
+
+/* Whether stealing pays: see sched/steal.c. */
+struct trp_gate {
+    enum {
+        TRP_GATE_REST,
+        TRP_GATE_WATCH,
+        TRP_GATE_WARM,
+        TRP_GATE_TRIAL,
+        TRP_GATE_LICENCE
+    } phase;
+    uint32_t victim;     /* of the last steal */
+    uint64_t until_ns;   /* end of this phase, or of the mute */
+    uint64_t mark_ns;    /* begin of what is measured */
+    uint64_t mark_work;  /* done by all until then */
+    uint64_t solo_rate;  /* without this worker */
+    uint64_t members;    /* workers that made it */
+    uint64_t mute_ns;    /* after the next failure */
+    uint64_t licence_ns; /* after the next success */
 };
 
 struct trp_worker {
@@ -25,6 +49,7 @@ struct trp_worker {
     struct trp_sched *sched;
     void *local; /* the actor layer's part */
     struct trp_seen *seen;
+    const TRP_ATOMIC(uint64_t) * progress[2]; /* of the actor layer: work */
     pthread_t thread;
     uint32_t index;
     bool started;
@@ -33,6 +58,7 @@ struct trp_worker {
     uint32_t tick;      /* dispatches */
     uint32_t slot_runs; /* from the slot in a row */
     uint32_t credit;    /* turns of the deque before the next yielder's */
+    struct trp_gate gate;
     struct trp_rng rng;
 
     /* this worker writes, thieves take */
@@ -49,8 +75,9 @@ struct trp_worker {
     TRP_ATOMIC(uint64_t) wakes;
     TRP_ATOMIC(struct trp_task *) current; /* running now, or NULL */
 
-    /* wakers write: see sched/idle.h */
+    /* others write: see sched/idle.h, and who hands work back */
     TRP_ALIGNED(64) TRP_ATOMIC(uint32_t) park;
+    struct trp_inject inbox;
 };
 
 struct trp_sched_options {
@@ -60,7 +87,7 @@ struct trp_sched_options {
     uint32_t workers;
     uint64_t spin_ns;
     size_t stack_bytes;
-    bool steal;
+    enum trp_steal steal;
     bool driven;         /* one worker, no thread: the caller runs the turns */
     bool fewer_workers;  /* go on with those that could be started */
     uint64_t seed;       /* driven: 0 = in order */
@@ -75,7 +102,7 @@ struct trp_sched {
     uint32_t count;
     uint32_t allocated;
     uint64_t spin_ns;
-    bool steal;
+    enum trp_steal steal;
     bool driven;
     bool ordered; /* driven without a seed */
 

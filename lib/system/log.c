@@ -152,7 +152,7 @@ troupe_log(
     if (!trp_log_is_on(&system->log, level)) {
         return;
     }
-    trp_registry_path(self->core, trp_cell_ref(self->core, self->cell), path,
+    trp_registry_path(self->core, self->ref, path,
         sizeof path);
     va_start(args, format);
     trp_log_write(&system->log, troupe_now_ns(system), TRP_LOG_USER, level,

@@ -163,7 +163,7 @@ troupe_spawn(troupe_self *self, const troupe_actor_type *type,
         return trp_refuse(
             TROUPE_E_INVALID, call, "self", "must not be NULL", "NULL");
     }
-    status = spawn(self->core, trp_cell_ref(self->core, self->cell), call,
+    status = spawn(self->core, self->ref, call,
         type, options, child);
     if (status == TROUPE_E_STATE) {
         trp_refuse(status, call, "self", "is stopping", "%s", type->name);

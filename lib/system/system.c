@@ -154,6 +154,8 @@ make_locals(struct trp_core *core)
         local->self.core = core;
         local->self.local = local;
         local->self.worker = local->worker;
+        local->worker->progress[0] = &local->books.sent;
+        local->worker->progress[1] = &local->books.handled;
         core->caches[i] = &local->segments;
         core->caches[count + i] = &local->messages;
         core->caches[2 * count + i] = &local->cells;
@@ -323,7 +325,7 @@ sched_options(const troupe_system_options *options,
         .spin_ns = tunables->value[TRP_TROUPE_SPIN_US] * 1000,
         .stack_bytes = options->stack_bytes != 0 ? options->stack_bytes
                                                  : (size_t)1024 * 1024,
-        .steal = tunables->value[TRP_TROUPE_STEAL] == TROUPE_SWITCH_ON,
+        .steal = (enum trp_steal)tunables->value[TRP_TROUPE_STEAL],
         .driven = (options->flags & TROUPE_SYSTEM_DRIVEN) != 0,
         .fewer_workers = (options->flags & TROUPE_SYSTEM_FEWER_WORKERS) != 0,
         .seed = tunables->value[TRP_TROUPE_SEED],

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum unit { COUNT, US, MS, SWITCH, LEVEL, FORMAT, SEED };
+enum unit { COUNT, US, MS, STEAL, LEVEL, FORMAT, SEED };
 
 static const struct tunable {
     const char *variable;
@@ -26,14 +26,14 @@ static const struct tunable {
 static const char *const levels[] = {
     "", "error", "warn", "info", "debug", "off", NULL};
 static const char *const formats[] = {"", "text", "json", NULL};
-static const char *const switches[] = {"", "on", "off", NULL};
+static const char *const steals[] = {"", "on", "off", "eager", NULL};
 
 static const char *const *
 words_of(enum unit unit)
 {
     switch (unit) {
-    case SWITCH:
-        return switches;
+    case STEAL:
+        return steals;
     case LEVEL:
         return levels;
     case FORMAT:
@@ -51,8 +51,8 @@ static const char *
 rule_of(const struct tunable *tunable)
 {
     switch (tunable->unit) {
-    case SWITCH:
-        return "must be on or off";
+    case STEAL:
+        return "must be on, off or eager";
     case LEVEL:
         return "must be error, warn, info, debug or off";
     case FORMAT:

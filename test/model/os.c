@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The operating system of a model. lib/os/futex.c and lib/os/notify.c are the
- * real ones: the linker (--wrap) gives them these calls instead of libc's.
+ * The operating system of a model. The sources of lib/os are the real ones: the
+ * linker (--wrap) gives them these calls instead of libc's. Only
  * lib/os/thread.h is implemented here.
  */
 
@@ -35,6 +35,8 @@ int __wrap_eventfd(unsigned initial, int flags);
 ssize_t __wrap_read(int fd, void *to, size_t bytes);
 ssize_t __wrap_write(int fd, const void *from, size_t bytes);
 int __wrap_close(int fd);
+int __real_madvise(void *at, size_t bytes, int advice);
+int __wrap_madvise(void *at, size_t bytes, int advice);
 
 static uint64_t
 deadline_of(const struct timespec *timeout)
@@ -81,6 +83,14 @@ __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     now->tv_sec = (time_t)(now_ns / UINT64_C(1000000000));
     now->tv_nsec = (long)(now_ns % UINT64_C(1000000000));
     return 0;
+}
+
+/* Pages are given back: a thread that still uses them may come before. */
+int
+__wrap_madvise(void *at, size_t bytes, int advice)
+{
+    model_step(MODEL_AT("madvise"));
+    return __real_madvise(at, bytes, advice);
 }
 
 /* --- event descriptors ---------------------------------------------------- */

@@ -21,16 +21,13 @@
 #define PRODUCERS_MAX 4
 #define LIFE 7u /* the first one */
 
-/* As in an actor's cell. */
-static struct {
+/* The ring with its own slots, wherever ring.h puts them. */
+static union {
     struct trp_ring ring;
-    TRP_ATOMIC(uint32_t) life;
-    TRP_ATOMIC(uint8_t) hint;
-    TRP_ALIGNED(64) struct trp_slot slots[TRP_RING_OWN_SLOTS];
+    TRP_ALIGNED(128) unsigned char bytes[256];
 } cell;
-
-_Static_assert(
-    offsetof(__typeof__(cell), slots) == TRP_RING_SLOTS_OFFSET, "own slots");
+static TRP_ATOMIC(uint32_t) life_now;
+static TRP_ATOMIC(uint8_t) hint;
 
 static const struct trp_pool_shape shape = {
     .unit_shift = TRP_RING_UNIT_SHIFT,
@@ -65,6 +62,12 @@ static struct {
 
 static uint32_t acknowledged[PRODUCERS_MAX];
 
+static struct trp_slot *
+own_slot(uint32_t ticket)
+{
+    return trp_ring_slot(&pool, &cell.ring, TRP_POOL_NONE, ticket);
+}
+
 static void
 begin(void)
 {
@@ -81,12 +84,13 @@ begin(void)
     memset(&plan, 0, sizeof plan);
     memset(acknowledged, 0, sizeof acknowledged);
     turns.count = 0;
-    cell.life = LIFE;
+    hint = 0;
+    life_now = LIFE;
     model_name(&cell.ring.word, "word");
     model_name(&cell.ring.head, "head");
-    model_name(&cell.life, "life");
-    model_name(&cell.slots[0].mark, "own[0]");
-    model_name(&cell.slots[1].mark, "own[1]");
+    model_name(&life_now, "life");
+    model_name(&own_slot(0)->mark, "own[0]");
+    model_name(&own_slot(1)->mark, "own[1]");
     model_name(&turns.count, "turns");
 }
 
@@ -114,11 +118,11 @@ push(uint32_t producer, uint32_t life)
 {
     struct trp_item item = item_of(producer, ledger.sent[producer]++, life);
     enum trp_claim claim =
-        trp_ring_push(&pool, &cell.ring, &cell.life, life, &item);
+        trp_ring_push(&pool, &cell.ring, &life_now, life, &item);
 
     if (claim == TRP_CLAIM_FULL) {
         claim = trp_ring_push_grow(&pool, cache_of(producer), &cell.ring,
-            &cell.life, life, trp_load_relaxed(&cell.hint), &item);
+            &life_now, life, trp_load_relaxed(&hint), &item);
     }
     MODEL_ASSERT(claim != TRP_CLAIM_FULL);
     if (claim == TRP_CLAIM_CLOSED) {
@@ -171,9 +175,9 @@ take(const struct trp_item *item)
         (unsigned long long)item->sender, producer);
     MODEL_CHECK((item->payload[1] ^ ~item->payload[0]) == producer,
         "torn payload of %u", producer);
-    MODEL_CHECK(item->sender >> 32 == cell.life,
+    MODEL_CHECK(item->sender >> 32 == life_now,
         "a message for life %u in life %u", (uint32_t)(item->sender >> 32),
-        cell.life);
+        life_now);
     MODEL_CHECK(number >= ledger.expected[producer], "%u.%u after %u.%u",
         producer, number, producer, ledger.expected[producer] - 1);
     MODEL_ASSERT(!ledger.is_closed);
@@ -193,10 +197,10 @@ reopen(void)
 {
     uint32_t tail = trp_ring_tail(trp_load_relaxed(&cell.ring.word)) + 1;
 
-    trp_store_release(&cell.life, trp_load_relaxed(&cell.life) + 1);
+    trp_store_release(&life_now, trp_load_relaxed(&life_now) + 1);
     trp_store_relaxed(&cell.ring.head, tail);
     cell.ring.segment = TRP_POOL_NONE;
-    trp_store_relaxed(&cell.hint, 0);
+    trp_store_relaxed(&hint, 0);
     ledger.is_closed = false;
     plan.close_after = 0;
     trp_store_release(&cell.ring.word, trp_ring_word(tail, 0, 0));
@@ -265,7 +269,7 @@ run_turn(struct trp_pool_cache *cache)
             return;
         }
         ledger.in_turn = false; /* from the CAS on it may be another's */
-        switch (trp_ring_idle(&cursor, &pool, cache, &cell.ring, &cell.hint)) {
+        switch (trp_ring_idle(&cursor, &pool, cache, &cell.ring, &hint)) {
         case TRP_IDLE_DONE:
             return;
         case TRP_IDLE_MORE:
@@ -307,11 +311,13 @@ check_ledger(void)
 }
 
 static void
-check_marks(const struct trp_slot *slots, uint32_t count)
+check_marks(uint32_t unit)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        MODEL_CHECK(
-            slots[i].mark == 0, "a mark is left in slot %u of %u", i, count);
+    uint32_t capacity = trp_ring_capacity(unit);
+
+    for (uint32_t i = 0; i < capacity; i++) {
+        MODEL_CHECK(trp_ring_slot(&pool, &cell.ring, unit, i)->mark == 0,
+            "a mark is left in slot %u of %u", i, capacity);
     }
 }
 
@@ -330,17 +336,12 @@ check_rest(uint64_t flags)
         cell.ring.head, cell.ring.segment);
     MODEL_CHECK(trp_pool_live_bytes(&pool) == 0, "%llu bytes of segments",
         (unsigned long long)trp_pool_live_bytes(&pool));
-    check_marks(cell.slots, TRP_RING_OWN_SLOTS);
+    check_marks(TRP_POOL_NONE);
     for (uint32_t class = 0; class < pool.classes; class ++) {
-        uint32_t start = class << TRP_RING_REGION_SHIFT;
-        uint32_t stride = UINT32_C(1) << class;
-
         for (uint32_t unit = pool.class[class].start;
-             unit < pool.class[class].bump; unit += stride) {
-            check_marks(
-                trp_pool_address(&pool, unit), TRP_RING_FIRST_SLOTS << class);
+             unit < pool.class[class].bump; unit += UINT32_C(1) << class) {
+            check_marks(unit);
         }
-        (void)start;
     }
 }
 
@@ -405,7 +406,7 @@ polite_producer(void *user)
         uint32_t number = number_of(user);
         struct trp_item item = item_of(number, ledger.sent[number]++, LIFE);
         enum trp_claim claimed =
-            trp_ring_push(&pool, &cell.ring, &cell.life, LIFE, &item);
+            trp_ring_push(&pool, &cell.ring, &life_now, LIFE, &item);
         uint32_t seen;
 
         MODEL_CHECK(claimed != TRP_CLAIM_FULL, "full with room for one");
@@ -503,7 +504,7 @@ static void
 shrink(void)
 {
     begin();
-    trp_store_relaxed(&cell.hint, 3);
+    trp_store_relaxed(&hint, 3);
     prefill(3);
     plan.limit = 1 + model_choose(3);
     run_all((const uint32_t[]){2, 2}, 2, 2);
@@ -515,7 +516,7 @@ static void
 lazy_head(void)
 {
     begin();
-    trp_store_relaxed(&cell.hint, 3);
+    trp_store_relaxed(&hint, 3);
     prefill(64);
     plan.limit = 40;
     run_all((const uint32_t[]){2, 3}, 2, 1);
@@ -551,7 +552,7 @@ late_producer(void *user)
     for (uint32_t i = 0; i < messages(user); i++) {
         uint32_t number = number_of(user);
 
-        if (push(number, trp_load_acquire(&cell.life)) == TRP_CLAIM_WAKE) {
+        if (push(number, trp_load_acquire(&life_now)) == TRP_CLAIM_WAKE) {
             model_turns_put(&turns);
         }
     }
@@ -574,7 +575,7 @@ reuse(void)
     model_await_sleep();
     model_turns_end(&turns);
     join_all(threads + 3, 1);
-    MODEL_ASSERT(cell.life == LIFE + 1);
+    MODEL_ASSERT(life_now == LIFE + 1);
     check_rest(0);
 }
 

@@ -90,30 +90,42 @@ main(void)
 }
 C
 
+sed 's/troupe\.h/testkit.h/
+    s/troupe_system_destroy(system)/!troupe_books_balance(system) ? TROUPE_E_STATE\
+         : &/' "$work/user.c" >"$work/tester.c"
+
 flags() { # pkg-config of the tree in $root, not of this machine
     PKG_CONFIG_LIBDIR=$libdir/pkgconfig \
-        pkg-config --define-variable=prefix="$root$prefix" "$@" troupe
+        pkg-config --define-variable=prefix="$root$prefix" "$@"
 }
 
 with_pkg_config() {
     # shellcheck disable=SC2046
-    cc "$work/user.c" $(flags --cflags --libs) -o "$work/shared" &&
+    cc "$work/user.c" $(flags --cflags --libs troupe) -o "$work/shared" &&
         readelf -dW "$work/shared" | grep -q 'NEEDED.*libtroupe\.so\.0' &&
         LD_LIBRARY_PATH=$libdir "$work/shared"
 }
 
 with_pkg_config_static() {
     # shellcheck disable=SC2046
-    cc -static "$work/user.c" $(flags --cflags --libs --static) \
+    cc -static "$work/user.c" $(flags --cflags --libs --static troupe) \
         -o "$work/static" &&
         refused grep -q libtroupe.so "$work/static" && "$work/static"
+}
+
+with_testkit() {
+    # shellcheck disable=SC2046
+    cc "$work/tester.c" $(flags --cflags --libs troupe-testkit) \
+        -o "$work/tester" &&
+        LD_LIBRARY_PATH=$libdir "$work/tester"
 }
 
 if have pkg-config; then
     step "pkg-config" with_pkg_config
     step "pkg-config --static" with_pkg_config_static
+    step "pkg-config of the test kit" with_testkit
     step "version in troupe.pc" \
-        test "$(flags --modversion)" = "$(meson introspect --projectinfo \
+        test "$(flags --modversion troupe)" = "$(meson introspect --projectinfo \
             "$build" | python3 -c \
             'import json, sys; print(json.load(sys.stdin)["version"])')"
 else
@@ -122,14 +134,14 @@ fi
 
 # --- cmake -------------------------------------------------------------------
 
-cmake_project() { # VERSION TARGET
+cmake_project() { # VERSION TARGET [SOURCE]
     rm -rf "$work/cmake"
     mkdir "$work/cmake"
     cat >"$work/cmake/CMakeLists.txt" <<C
 cmake_minimum_required(VERSION 3.19)
 project(user C)
 find_package(troupe $1 REQUIRED)
-add_executable(user ../user.c)
+add_executable(user ../${3:-user.c})
 target_link_libraries(user PRIVATE $2)
 C
     cmake -S "$work/cmake" -B "$work/cmake/build" \
@@ -153,6 +165,7 @@ C
 if have cmake; then
     step "cmake shared" cmake_project 0.1 troupe::troupe
     step "cmake static" cmake_project 0.1 troupe::static
+    step "cmake test kit" cmake_project 0.1 troupe::testkit tester.c
     step "cmake without a version" cmake_project "" troupe::troupe
     step "cmake range" cmake_project 0.1...1 troupe::troupe
     step "cmake other minor" cmake_refuses 0.0.1
