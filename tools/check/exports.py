@@ -4,8 +4,9 @@
     exports.py [ROOT [BUILD]]      default: the newest build*/ with a library
 
 Both ways: a TROUPE_API function that is missing in `nm -D`, an exported symbol
-that no header declares. Then: no writable variable except one thread-local
-block (two systems live in one process), and nothing linked but libc and ck.
+that no header declares. troupe_private_* is for the companions, who must use
+it. Then: no writable variable except one thread-local block (two systems live in
+one process), and nothing linked but libc and ck.
 """
 import pathlib
 import re
@@ -36,6 +37,11 @@ def build_folder(top):
     found = sorted(top.glob("build*/lib/libtroupe.so"),
                    key=lambda path: path.stat().st_mtime)
     return found[-1].parents[1] if found else None
+
+
+def imported(library):
+    return {line.split()[-1].split("@")[0]
+            for line in output("nm", "-D", "-u", library).splitlines()}
 
 
 def exported(library):
@@ -69,8 +75,11 @@ def variables(library):
     return writable, local
 
 
-def check(library, declared, bad):
+def check(library, declared, private, bad):
+    """`private` is what the companions import."""
     names = exported(library)
+    names -= {name for name in names & private
+              if name.startswith("troupe_private_")}
     stem = library.name
     bad += [f"{stem}: {name} is declared in {declared[name]} but not exported"
             for name in sorted(declared.keys() - names)]
@@ -99,6 +108,8 @@ functions = {name: header
              for name, (header, kind) in public_functions(top).items()
              if kind == "export"}
 companion_headers = set().union(*filter(None, LIBRARIES.values()))
+private = set().union(*(imported(path) for stem, headers in LIBRARIES.items()
+                        if headers for path in build.rglob(f"{stem}.so")))
 faults, counts = [], []
 for stem, headers in LIBRARIES.items():
     wanted = {name: header for name, header in functions.items()
@@ -112,7 +123,8 @@ for stem, headers in LIBRARIES.items():
     elif re.search(r"__(asan|tsan|ubsan|gcov)_", output("nm", paths[0])):
         skip(f"{build} is an instrumented build")
     else:
-        counts.append(f"{check(paths[0], wanted, faults)} functions of {stem}")
+        counts.append(f"{check(paths[0], wanted, private, faults)} functions "
+                      f"of {stem}")
 if not functions:
     faults.append(f"{top}: no TROUPE_API function below include/")
 finish(faults, ", ".join(counts))

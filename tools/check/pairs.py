@@ -8,7 +8,7 @@
 A `pairs:` comment stands on the lines of the call, on the line above, in the
 same statement or above the statement. A `relaxed:` comment may also end up to
 three lines above; over a run of statements that are all relaxed, one is enough,
-and `relaxed, all of them:` covers the lines up to the next blank one.
+and `relaxed, all of them:` (or `both`) covers all lines up to a blank one.
 An edge needs an operation that publishes and one that observes; where
 docs/memory-model.md exists, it explains the edge.
 """
@@ -22,8 +22,8 @@ RAW = re.compile(r"\batomic_\w+\s*\(|\bmemory_order_|\b__atomic_\w+|"
                  r"\b__sync_\w+|\bck_pr_(?!stall\b)\w+")
 EDGE = r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*"
 TAGS = re.compile(rf"\bpairs: ({EDGE}(?:, {EDGE})*)")
-REASON = re.compile(r"\brelaxed(?:, all of them)?: \w")
-REASON_OF_ALL = re.compile(r"\brelaxed, all of them: \w")
+REASON = re.compile(r"\brelaxed(?:, all of them|, both)?: \w")
+REASON_OF_ALL = re.compile(r"\brelaxed, (?:all of them|both): \w")
 PUBLISH = {"release", "acq_rel", "seq_cst"}
 OBSERVE = {"acquire", "acq_rel", "seq_cst"}
 EXEMPT = "base/atomic.h"

@@ -188,6 +188,8 @@ PLANTED = [
     ("exports.py", SEND, "\ntroupe_send", "\nsend_it", "but not exported"),
     ("exports.py", SEND, None, "int\ntroupe_more(void)\n{\n    return 1;\n}\n",
      "troupe_more is exported but no header"),
+    ("exports.py", SEND, None, "int\ntroupe_private_x(void)\n{\n    return 1;"
+     "\n}\n", "troupe_private_x is exported but no header"),
     ("exports.py", SEND, None, "static int calls;\nint *\ntroupe_x(void)\n{\n"
      "    return &calls;\n}\n", "calls is a writable variable"),
     ("exports.py", SEND, "    return to;", "    static int last = 7;\n"
