@@ -248,6 +248,7 @@ must_not_sleep(struct trp_worker *worker, bool muted)
     return trp_load_acquire(&sched->stopping) != 0 || /* pairs: sched.stopping
                                                        */
            !trp_inject_is_empty(&worker->inbox) ||
+           !trp_inject_is_empty(&worker->inbox_last) ||
            !trp_inject_is_empty(&sched->inject) ||
            (!muted && trp_steal_is_possible(sched, worker));
 }

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "os/thread.h"
+#include "sched/steal.h"
 #include "sched/submit.h"
 #include "sched/worker.h"
 
@@ -18,7 +19,9 @@ init_worker(struct trp_sched *sched, uint32_t index, uint64_t seed)
     worker->sched = sched;
     worker->index = index;
     worker->rng.state = seed + index;
-    worker->progress[0] = worker->progress[1] = &worker->turns;
+    trp_steal_init(worker);
+    worker->progress[0] = worker->progress[1] = worker->progress[2] =
+        &worker->turns;
     worker->seen = trp_heap_alloc(
         sched->heap, sched->allocated * sizeof *worker->seen);
     return worker->seen != NULL &&

@@ -18,11 +18,12 @@
  *      +-------------------------------+-------------------+--------------+
  *
  *   WATCH    reads how much all workers get done per microsecond (messages
- *            handled and sent) while this one stays out of it. The best rate
+ *            handled and sent, actors started) while this one stays out of it. The best rate
  *            seen counts, fading by 5 % with each look: a short window may
  *            fall into a slow phase.
- *   TRIAL    takes half a queue and measures again with this worker in. Worth
- *            it: the rate grew by 40 % of what one more worker could give.
+ *   TRIAL    takes half a queue and measures again with this worker in, twice.
+ *            Worth it: both times the rate grew by 40 % of what one more worker
+ *            could give.
  *   LICENCE  steals at once, for some milliseconds; longer each time.
  *   not      everything goes back to the victim (its inbox), and the worker is
  *            muted: it does not even look, for twice as long each time.
@@ -33,6 +34,9 @@
  *            behaviour: what it holds back is taken, its slot too.
  *   coarse   a worker that gets one thing done per COARSE_NS or less often: half
  *            of its queue is taken at once.
+ *
+ * What was taken by these is on probation: if it turns out to be fine-grained
+ * where it is now, it is handed back and has to pass the gate.
  *
  * The numbers are those of shared measurements on two processors, rounded
  * (docs/decisions/0004-steal-policy.md). Reading a victim's counters makes it
@@ -45,12 +49,17 @@
 #define STEAL_TRIAL 32u
 #define LOOK_NS ((uint64_t)8 * 1000)
 #define STUCK_NS ((uint64_t)20 * 1000)
-#define COARSE_NS ((uint64_t)400)
-#define WATCH_NS ((uint64_t)15 * 1000)
+#define COARSE_NS ((uint64_t)800)
+#define WATCH_NS ((uint64_t)25 * 1000)
 #define WARM_NS ((uint64_t)10 * 1000) /* of a trial that is not measured */
 #define TRIAL_NS ((uint64_t)50 * 1000)
+#define PASSES 2u /* trials in a row: one may meet a burst */
+#define PROBATION_NS ((uint64_t)200 * 1000)
+#define COLD_NS ((uint64_t)30 * 1000) /* after a hand-back, before a watch */
 #define MUTE_FIRST_NS ((uint64_t)60 * 1000)
 #define MUTE_MOST_NS ((uint64_t)2 * 1000 * 1000)
+#define SHORT_FIRST_NS ((uint64_t)15 * 1000)
+#define SHORT_MOST_NS ((uint64_t)120 * 1000)
 #define LICENCE_FIRST_NS ((uint64_t)2 * 1000 * 1000)
 #define LICENCE_MOST_NS ((uint64_t)16 * 1000 * 1000)
 #define GAIN_PERCENT 40u
@@ -133,7 +142,8 @@ work_of(const struct trp_worker *worker)
 {
     /* relaxed: numbers that grow. */
     return trp_load_relaxed(worker->progress[0]) +
-           trp_load_relaxed(worker->progress[1]); /* relaxed: same */
+           trp_load_relaxed(worker->progress[1]) + /* relaxed: same */
+           trp_load_relaxed(worker->progress[2]);  /* relaxed: same */
 }
 
 static uint64_t
@@ -205,6 +215,14 @@ pace_of(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
 
 /* --- the gate ------------------------------------------------------------- */
 
+void
+trp_steal_init(struct trp_worker *worker)
+{
+    worker->gate.mute_ns = MUTE_FIRST_NS;
+    worker->gate.short_ns = SHORT_FIRST_NS;
+    worker->gate.licence_ns = LICENCE_FIRST_NS;
+}
+
 static void
 mute(struct trp_worker *worker, uint64_t now_ns)
 {
@@ -224,8 +242,10 @@ hand_back(struct trp_worker *worker)
     struct trp_worker *victim = &worker->sched->workers[worker->gate.victim];
     struct trp_task *task;
 
+    while ((task = trp_deque_steal(&worker->yield)) != NULL) {
+        trp_inject_push(&victim->inbox_last, &task->node);
+    }
     while ((task = trp_deque_steal(&worker->deque)) != NULL ||
-           (task = trp_deque_steal(&worker->yield)) != NULL ||
            (task = take_slot_of(worker, worker)) != NULL) {
         trp_inject_push(&victim->inbox, &task->node);
     }
@@ -244,10 +264,15 @@ begin_trial(struct trp_worker *thief, struct trp_worker *victim,
     if (rate_now > gate->solo_rate) {
         gate->solo_rate = rate_now;
     }
+    if (gate->solo_rate == 0) {
+        set_mark(thief, now_ns); /* nothing to compare with */
+        return NULL;
+    }
     gate->members = active(thief->sched) - 1;
     task = take_from(thief, victim, STEAL_TRIAL, false);
     if (task != NULL) {
         gate->phase = TRP_GATE_WARM;
+        gate->passes = 0;
         gate->until_ns = now_ns + WARM_NS;
     }
     return task;
@@ -264,8 +289,14 @@ pass_gate(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
         return take_from(thief, victim, STEAL_MOST, false);
     case TRP_GATE_WARM:
     case TRP_GATE_TRIAL:
-        mute(thief, now_ns); /* out of work so soon: there is too little */
+        /* Out of work so soon: no verdict. A little later again. */
+        gate->phase = TRP_GATE_REST;
+        gate->until_ns = now_ns + gate->short_ns;
+        gate->short_ns = gate->short_ns < SHORT_MOST_NS / 2
+                             ? 2 * gate->short_ns
+                             : SHORT_MOST_NS;
         return NULL;
+    case TRP_GATE_PROBATION:
     case TRP_GATE_REST:
         if (now_ns >= gate->until_ns) {
             gate->phase = TRP_GATE_WATCH;
@@ -282,6 +313,27 @@ pass_gate(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
                    : NULL;
     }
     return NULL;
+}
+
+static void
+begin_probation(struct trp_worker *worker, uint64_t now_ns)
+{
+    struct trp_gate *gate = &worker->gate;
+
+    gate->phase = TRP_GATE_PROBATION;
+    gate->until_ns = now_ns + PROBATION_NS;
+    gate->mark_ns = now_ns;
+    gate->mark_work = work_of(worker);
+}
+
+/* Taken without a trial: what it really is will show. */
+static struct trp_task *
+on_probation(struct trp_worker *thief, struct trp_task *task, uint64_t now_ns)
+{
+    if (task != NULL && thief->gate.phase <= TRP_GATE_PROBATION) {
+        begin_probation(thief, now_ns);
+    }
+    return task;
 }
 
 /* Everything between two workers, at the first glance at a victim. */
@@ -301,10 +353,12 @@ try_victim(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
     }
     pace = pace_of(thief, victim, now_ns);
     if (pace == PACE_STUCK) {
-        return take_from(thief, victim, STEAL_TRIAL, true);
+        return on_probation(
+            thief, take_from(thief, victim, STEAL_TRIAL, true), now_ns);
     }
     if (pace == PACE_COARSE && queue) {
-        return take_from(thief, victim, STEAL_MOST, false);
+        return on_probation(
+            thief, take_from(thief, victim, STEAL_MOST, false), now_ns);
     }
     return queue ? pass_gate(thief, victim, now_ns) : NULL;
 }
@@ -345,12 +399,27 @@ was_worth_it(const struct trp_gate *gate, uint64_t rate_now)
            gate->solo_rate * 100 + gate->solo_rate * GAIN_PERCENT / members;
 }
 
+/* What this worker does on probation. */
+static bool
+is_fine(const struct trp_worker *worker, uint64_t now_ns)
+{
+    const struct trp_gate *gate = &worker->gate;
+    uint64_t work = work_of(worker) - gate->mark_work;
+
+    return work != 0 && (now_ns - gate->mark_ns) / work < COARSE_NS;
+}
+
 void
 trp_steal_review(struct trp_worker *worker)
 {
     struct trp_gate *gate = &worker->gate;
-    uint64_t now_ns = trp_clock_ns();
+    uint64_t now_ns;
 
+    /* A trial must be short; a licence may last a few turns more. */
+    if (gate->phase == TRP_GATE_LICENCE && worker->tick % 16 != 0) {
+        return;
+    }
+    now_ns = trp_clock_ns();
     if (now_ns < gate->until_ns) {
         return;
     }
@@ -358,28 +427,41 @@ trp_steal_review(struct trp_worker *worker)
     case TRP_GATE_REST:
     case TRP_GATE_WATCH:
         return;
+    case TRP_GATE_PROBATION:
+        if (is_fine(worker, now_ns)) {
+            hand_back(worker);
+            gate->phase = TRP_GATE_REST;
+            gate->until_ns = now_ns + COLD_NS;
+        } else {
+            begin_probation(worker, now_ns);
+        }
+        return;
     case TRP_GATE_WARM:
         gate->phase = TRP_GATE_TRIAL;
         gate->until_ns = now_ns + TRIAL_NS;
         set_mark(worker, now_ns);
         return;
     case TRP_GATE_TRIAL:
-        if (was_worth_it(gate, rate(worker, now_ns))) {
+        if (!was_worth_it(gate, rate(worker, now_ns))) {
+            hand_back(worker);
+            mute(worker, now_ns);
+        } else if (++gate->passes < PASSES) {
+            gate->until_ns = now_ns + TRIAL_NS;
+            set_mark(worker, now_ns);
+        } else {
             gate->phase = TRP_GATE_LICENCE;
             gate->until_ns = now_ns + gate->licence_ns;
             gate->licence_ns = gate->licence_ns < LICENCE_MOST_NS / 2
                                    ? 2 * gate->licence_ns
                                    : LICENCE_MOST_NS;
             gate->mute_ns = MUTE_FIRST_NS;
-        } else {
-            hand_back(worker);
-            mute(worker, now_ns);
+            gate->short_ns = SHORT_FIRST_NS;
         }
         return;
     case TRP_GATE_LICENCE:
         hand_back(worker); /* and ask again: the work may have changed */
         gate->phase = TRP_GATE_REST;
-        gate->until_ns = now_ns;
+        gate->until_ns = now_ns + COLD_NS;
         return;
     }
 }

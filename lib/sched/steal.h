@@ -4,6 +4,9 @@
 
 #include "sched/worker.h"
 
+/* Before the first steal. */
+void trp_steal_init(struct trp_worker *worker);
+
 /* Work of another worker, or NULL. The rules are in steal.c. */
 struct trp_task *trp_steal(struct trp_worker *thief);
 

@@ -25,7 +25,6 @@
 #define INJECT_EVERY 64u
 #define OLDEST_EVERY 16u
 #define SLOT_RUNS 3u
-#define REVIEW_EVERY 8u
 /* Rests between two looks at other workers, 25 ns each: see limits.md 4. */
 #define SEARCH_RESTS 40
 
@@ -44,15 +43,12 @@ queue_all(struct trp_worker *worker, struct trp_node *node)
     trp_count(&worker->injected, count);
 }
 
-/* What came from outside: the first now, the others in their order. */
+/* What foreign threads brought: the first now, the others in their order. */
 static struct trp_task *
 take_injected(struct trp_worker *worker)
 {
-    struct trp_node *list = trp_inject_take(&worker->inbox);
+    struct trp_node *list = trp_inject_take(&worker->sched->inject);
 
-    if (list == NULL) {
-        list = trp_inject_take(&worker->sched->inject);
-    }
     if (list == NULL) {
         return NULL;
     }
@@ -62,11 +58,27 @@ take_injected(struct trp_worker *worker)
     return TRP_CONTAINER_OF(list, struct trp_task, node);
 }
 
+/* What a thief handed back, or had no memory to queue. */
+static void
+take_inbox(struct trp_worker *worker)
+{
+    struct trp_node *node = trp_inject_take(&worker->inbox);
+
+    while (node != NULL) {
+        /* relaxed: ours since the inbox gave it. */
+        struct trp_node *next = trp_load_relaxed(&node->next);
+
+        trp_submit_deque(worker, TRP_CONTAINER_OF(node, struct trp_task, node));
+        node = next;
+    }
+    queue_all(worker, trp_inject_take(&worker->inbox_last));
+}
+
 void
 trp_worker_gather(struct trp_worker *worker)
 {
     queue_all(worker, trp_inject_take(&worker->sched->inject));
-    queue_all(worker, trp_inject_take(&worker->inbox));
+    take_inbox(worker);
 }
 
 static struct trp_task *
@@ -124,6 +136,10 @@ trp_worker_pick(struct trp_worker *worker)
     struct trp_task *task = NULL;
     uint32_t tick = ++worker->tick;
 
+    if (TRP_UNLIKELY(!trp_inject_is_empty(&worker->inbox) ||
+                     !trp_inject_is_empty(&worker->inbox_last))) {
+        take_inbox(worker);
+    }
     if (TRP_UNLIKELY(tick % OLDEST_EVERY == 0)) {
         if (tick % INJECT_EVERY == 0) {
             task = take_injected(worker);
@@ -268,8 +284,7 @@ trp_worker_thread(void *user)
             trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
         }
         trp_worker_run(worker, task);
-        if (TRP_UNLIKELY(worker->gate.phase >= TRP_GATE_WARM) &&
-            worker->tick % REVIEW_EVERY == 0) {
+        if (TRP_UNLIKELY(worker->gate.phase >= TRP_GATE_PROBATION)) {
             trp_steal_review(worker);
         }
     }

@@ -30,17 +30,20 @@ struct trp_gate {
     enum {
         TRP_GATE_REST,
         TRP_GATE_WATCH,
+        TRP_GATE_PROBATION,
         TRP_GATE_WARM,
         TRP_GATE_TRIAL,
         TRP_GATE_LICENCE
     } phase;
     uint32_t victim;     /* of the last steal */
+    uint32_t passes;     /* windows of this trial that were worth it */
     uint64_t until_ns;   /* end of this phase, or of the mute */
     uint64_t mark_ns;    /* begin of what is measured */
     uint64_t mark_work;  /* done by all until then */
     uint64_t solo_rate;  /* without this worker */
     uint64_t members;    /* workers that made it */
     uint64_t mute_ns;    /* after the next failure */
+    uint64_t short_ns;   /* after the next trial without a verdict */
     uint64_t licence_ns; /* after the next success */
 };
 
@@ -49,7 +52,7 @@ struct trp_worker {
     struct trp_sched *sched;
     void *local; /* the actor layer's part */
     struct trp_seen *seen;
-    const TRP_ATOMIC(uint64_t) * progress[2]; /* of the actor layer: work */
+    const TRP_ATOMIC(uint64_t) * progress[3]; /* of the actor layer: work */
     pthread_t thread;
     uint32_t index;
     bool started;
@@ -77,7 +80,8 @@ struct trp_worker {
 
     /* others write: see sched/idle.h, and who hands work back */
     TRP_ALIGNED(64) TRP_ATOMIC(uint32_t) park;
-    struct trp_inject inbox;
+    struct trp_inject inbox;      /* to the deque */
+    struct trp_inject inbox_last; /* to the yield queue */
 };
 
 struct trp_sched_options {

@@ -156,6 +156,7 @@ make_locals(struct trp_core *core)
         local->self.worker = local->worker;
         local->worker->progress[0] = &local->books.sent;
         local->worker->progress[1] = &local->books.handled;
+        local->worker->progress[2] = &local->books.started;
         core->caches[i] = &local->segments;
         core->caches[count + i] = &local->messages;
         core->caches[2 * count + i] = &local->cells;
