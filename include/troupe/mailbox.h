@@ -12,8 +12,8 @@ TROUPE_BEGIN_DECLS
  * what waits and is given back when it has been drained.
  *
  * How many user messages wait, without the one being handled; stale as soon as
- * it returns, but never misses what the calling thread sent before. For an
- * actor that is behind by 64 messages or more it may read up to 15 too high.
+ * it returns, but never misses what the calling thread sent before. Once 64
+ * messages wait it may read up to 15 too high, until they have been handled.
  * TROUPE_DEPTH_DEAD for an actor that has stopped or is stopping, and for
  * TROUPE_NONE. Any thread; two loads, no lock.
  */

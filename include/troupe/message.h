@@ -69,7 +69,10 @@ troupe_msg_is(const troupe_msg *msg, const troupe_msg_type *type)
     return msg->type->tag == type->tag;
 }
 
-/* Logs the two sizes, rate-limited, and returns NULL. */
+/*
+ * Returns NULL, with a record in troupe_last_error(). Inside a behaviour the
+ * two sizes are logged as well, at most once per second.
+ */
 TROUPE_API void *troupe_payload_mismatch(const troupe_msg *msg, size_t bytes);
 
 static inline void *

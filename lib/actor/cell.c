@@ -311,7 +311,9 @@ abandon_cell(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, const struct trp_birth *birth,
     struct trp_extra *extra)
 {
-    trp_store_relaxed(&cell->kind, TRP_KIND_NONE); /* relaxed: never alive */
+    /* relaxed, both: it never lived. */
+    trp_store_relaxed(&cell->kind, TRP_KIND_NONE);
+    trp_store_relaxed(&trp_cold_of(core, cell)->extra, NULL);
     free_state(core, local, cell, state_bytes(birth->type));
     if (extra != NULL) {
         free_extra(core, extra);

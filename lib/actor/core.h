@@ -79,6 +79,9 @@ struct trp_core {
     const char *name;
     troupe_dead_letter_hook dead_letter;
     void (*on_user_gone)(struct trp_core *core); /* /user has stopped */
+    /* a behaviour asked for a payload of another size */
+    void (*on_mismatch)(
+        struct trp_core *core, const troupe_msg *msg, size_t bytes);
     const TRP_ATOMIC(uint32_t) * alive;          /* 0 in a forked child */
     troupe_ref user;                             /* the guardians */
     troupe_ref ports;

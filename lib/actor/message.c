@@ -307,5 +307,11 @@ troupe_payload_mismatch(const troupe_msg *msg, size_t bytes)
     trp_refuse(TROUPE_E_INVALID, "troupe_payload", msg->type->name,
         "has another size or needs less alignment", "%zu of %zu", bytes,
         msg->bytes);
+    if (trp_thread.worker != NULL) {
+        struct trp_worker *worker = trp_thread.worker;
+        struct trp_local *local = worker->local;
+
+        local->self.core->on_mismatch(local->self.core, msg, bytes);
+    }
     return NULL;
 }

@@ -3,11 +3,16 @@
 
 #include "actor/send.h"
 #include "actor/watch.h"
+#include "base/cpu.h"
+#include "os/thread.h"
 #include "system/spawn.h"
 #include "system/system.h"
 
 #include <poll.h>
 #include <string.h>
+
+/* Rests before a sender that was preempted is given the processor. */
+#define DRAIN_RESTS 40
 
 void
 trp_mailbox_wake_port(struct trp_cell *cell)
@@ -103,9 +108,10 @@ drain(troupe_port *port, struct trp_local *local)
 {
     struct trp_core *core = &port->system->core;
     struct trp_item item;
+    int rests = 0;
 
     trp_cursor_load(&port->cursor, &core->segments, &port->cell->ring);
-    do {
+    for (;;) {
         while (trp_ring_pop(&port->cursor, &port->cell->ring, &item)) {
             troupe_msg view;
 
@@ -114,8 +120,16 @@ drain(troupe_port *port, struct trp_local *local)
                 core, local, port->ref, &view, TROUPE_DEAD_STOPPED);
             trp_item_release(local, &item);
         }
-    } while (!trp_ring_is_drained(&port->cursor, &core->segments,
-        local != NULL ? &local->segments : NULL, &port->cell->ring));
+        if (trp_ring_is_drained(&port->cursor, &core->segments,
+                local != NULL ? &local->segments : NULL, &port->cell->ring)) {
+            return;
+        }
+        /* Between two segments, or a sender has not written yet. */
+        trp_cpu_relax();
+        if (++rests > DRAIN_RESTS) {
+            trp_thread_yield();
+        }
+    }
 }
 
 void

@@ -225,6 +225,14 @@ on_user_gone(struct trp_core *core)
     trp_futex_wake(&system->ended, INT32_MAX);
 }
 
+static void
+on_mismatch(struct trp_core *core, const troupe_msg *msg, size_t bytes)
+{
+    trp_system_log(trp_system_of(core), TRP_LOG_MISMATCH, TROUPE_LOG_WARN,
+        "troupe_payload: message %s has %zu bytes, not the %zu asked for",
+        msg->type->name, msg->bytes, bytes);
+}
+
 /* Everything but the threads. */
 static troupe_status
 make_system(troupe_system *system, const troupe_system_options *options,
@@ -248,6 +256,7 @@ make_system(troupe_system *system, const troupe_system_options *options,
         (uint32_t)system->tunables.value[TRP_TROUPE_THROUGHPUT];
     core->dead_letter = options->dead_letter;
     core->on_user_gone = on_user_gone;
+    core->on_mismatch = on_mismatch;
     core->first_generation = system->is_simulation
                                  ? 1
                                  : (uint32_t)trp_rng_next(&rng) | 1;
