@@ -104,7 +104,7 @@ trp_box_release(struct trp_local *local, struct trp_box *box, bool drop)
     uint32_t refs = trp_load_acquire(&box->refs); /* pairs: box.refs */
 
     if (TRP_UNLIKELY(refs == TRP_BOX_ALIAS)) {
-        struct trp_box *shared = *(struct trp_box **)(box + 1);
+        struct trp_box *shared = trp_box_base(box);
 
         free_box(local, box);
         trp_box_release(local, shared, drop);

@@ -114,6 +114,16 @@ void trp_box_release(struct trp_local *local, struct trp_box *box, bool drop);
 struct trp_box *trp_box_alias(
     struct trp_core *core, struct trp_local *local, struct trp_box *shared);
 
+/* The box that holds the payload: itself, or what an alias shows. */
+static inline struct trp_box *
+trp_box_base(struct trp_box *box)
+{
+    /* relaxed: constant once it is an alias. */
+    return trp_load_relaxed(&box->refs) == TRP_BOX_ALIAS
+               ? *(struct trp_box **)(box + 1)
+               : box;
+}
+
 /* An owned message from what an item holds; NULL: no memory. */
 struct trp_box *trp_item_own(
     struct trp_core *core, struct trp_local *local, struct trp_item *item);

@@ -7,16 +7,45 @@
 
 /* --- copies --------------------------------------------------------------- */
 
+/*
+ * The shared payload of the current message, sent on: one more reader of the
+ * same box, or NULL.
+ */
+static struct trp_box *
+current_shared(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload)
+{
+    struct troupe_self *self = sending->self;
+    struct trp_box *box;
+
+    if ((type->flags & TROUPE_MSG_SHARED) == 0 || self == NULL ||
+        self->msg == NULL || payload == NULL ||
+        payload != self->msg->payload || self->spent != 0 ||
+        (self->item->mark & TRP_MARK_BOXED) == 0) {
+        return NULL;
+    }
+    box = trp_box_base(trp_item_box(self->item));
+    trp_add_relaxed(&box->refs, 1); /* relaxed: we hold one */
+    return box;
+}
+
 troupe_status
 trp_send_make(const struct trp_sending *sending, const troupe_msg_type *type,
     const void *payload, size_t bytes, struct trp_item *item)
 {
     troupe_status status =
         trp_message_check(sending->call, type, payload, bytes);
+    struct trp_box *shared;
     uint64_t drop;
 
     if (status != TROUPE_OK) {
         return status;
+    }
+    shared = current_shared(sending, type, payload);
+    if (shared != NULL) {
+        trp_item_from_box(item, shared);
+        item->sender = trp_ref_pack(sending->sender);
+        return TROUPE_OK;
     }
     drop = type->drop != NULL ? TRP_MARK_DROP : 0;
     if (bytes <= TRP_INLINE_BYTES) {
@@ -47,17 +76,26 @@ unmake(const struct trp_sending *sending, struct trp_item *item)
     }
 }
 
-/* Sending on what the current message owns moves it. */
-static void
+/*
+ * Sending on what the current message owns moves it. False: it is shared, and
+ * stays with its readers.
+ */
+static bool
 move_on(const struct trp_sending *sending, const troupe_msg_type *type,
     const void *payload)
 {
     struct troupe_self *self = sending->self;
 
-    if (type->drop != NULL && self != NULL && self->msg != NULL &&
-        payload != NULL && payload == self->msg->payload) {
-        self->spent |= TRP_SPENT_MOVED;
+    if (type->drop == NULL || self == NULL || self->msg == NULL ||
+        payload == NULL || payload != self->msg->payload) {
+        return true;
     }
+    if ((type->flags & TROUPE_MSG_SHARED) != 0 &&
+        (self->item->mark & TRP_MARK_BOXED) != 0) {
+        return false;
+    }
+    self->spent |= TRP_SPENT_MOVED;
+    return true;
 }
 
 static troupe_status
@@ -100,7 +138,7 @@ trp_send_copy(const struct trp_sending *sending, const troupe_msg_type *type,
         status = trp_mailbox_deliver(
             sending->core, sending->local, sending->to, &item);
         if (status == TROUPE_OK) {
-            move_on(sending, type, payload);
+            (void)move_on(sending, type, payload);
         } else {
             unmake(sending, &item);
         }
@@ -147,15 +185,15 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
         status = trp_mailbox_deliver(
             sending->core, sending->local, sending->to, &item);
         if (status == TROUPE_OK) {
-            move_on(sending, type, payload);
+            (void)move_on(sending, type, payload);
             return;
         }
         unmake(sending, &item);
     }
     trp_dead_letter(sending->core, sending->local, sending->to, &view,
         trp_send_reason(sending->to, status));
-    if (view.payload != NULL && type->drop != NULL) {
-        move_on(sending, type, payload); /* tell always takes it */
+    if (view.payload != NULL && type->drop != NULL &&
+        move_on(sending, type, payload)) { /* tell always takes it */
         type->drop(view.payload, bytes);
     }
 }
@@ -317,25 +355,18 @@ troupe_take(troupe_self *self, troupe_msg **msg)
 
 /* The box that all receivers share: the current message's, or a new one. */
 static struct trp_box *
-shared_box(struct troupe_self *self, const struct trp_sending *sending,
-    const troupe_msg_type *type, const void *payload)
+shared_box(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload)
 {
-    struct trp_box *box;
+    struct trp_box *box = current_shared(sending, type, payload);
 
-    if (self->msg != NULL && payload != NULL &&
-        payload == self->msg->payload && self->spent == 0 &&
-        (self->item->mark & TRP_MARK_BOXED) != 0) {
-        box = trp_item_box(self->item);
-        /* relaxed: constant once it is an alias. */
-        if (trp_load_relaxed(&box->refs) != TRP_BOX_ALIAS) {
-            trp_add_relaxed(&box->refs, 1); /* relaxed: we hold one */
-            return box;
-        }
+    if (box != NULL) {
+        return box;
     }
     box = trp_box_new(sending->core, sending->local, type, type->bytes);
     if (box != NULL && type->bytes != 0) {
         memcpy(box->msg.payload, payload, type->bytes);
-        move_on(sending, type, payload);
+        (void)move_on(sending, type, payload);
     }
     return box;
 }
@@ -391,7 +422,7 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
         return 0;
     }
     if ((type->flags & TROUPE_MSG_SHARED) != 0 && count <= UINT32_MAX / 2) {
-        struct trp_box *box = shared_box(self, &sending, type, payload);
+        struct trp_box *box = shared_box(&sending, type, payload);
 
         if (box != NULL) {
             return tell_shared(&sending, box, to, count);

@@ -21,13 +21,16 @@ block_bytes(const struct trp_pool *pool, uint32_t class)
     return (uint64_t)1 << (pool->unit_shift + class);
 }
 
-/* Small blocks travel 32 at a time, so that the depot costs little of each. */
+/*
+ * Small blocks travel 32 at a time, so that the depot costs little of each.
+ * Large ones (0) are not kept in caches at all.
+ */
 static uint32_t
 magazine_of(const struct trp_pool *pool, uint32_t class)
 {
     uint64_t bytes = block_bytes(pool, class);
 
-    return bytes <= 1024 ? 32 : bytes <= 16 * 1024 ? 4 : 1;
+    return bytes <= 1024 ? 32 : bytes <= 16 * 1024 ? 4 : 0;
 }
 
 bool
@@ -219,7 +222,7 @@ trp_pool_take_slow(
         }
         return unit;
     }
-    if (c->magazine == 1) {
+    if (c->magazine == 0) {
         unit = take_without_cache(pool, class);
     } else if (cache->class[class].spare != TRP_POOL_NONE) {
         unit = cache->class[class].spare;
@@ -270,7 +273,7 @@ trp_pool_give_slow(
     uint32_t class = trp_pool_class_of(pool, unit);
     struct trp_pool_class *c = &pool->class[class];
 
-    if (cache == NULL || c->magazine == 1) {
+    if (cache == NULL || c->magazine == 0) {
         give_large(pool, class, unit);
         /* relaxed: a chain of one, published by the push. */
         trp_store_relaxed(&pool->links[unit], TRP_POOL_NONE);
