@@ -46,7 +46,8 @@
  *     happens to keep stays hidden; so does a missing read-modify-write next to
  *     another one.
  *   - Data races: plain accesses happen at once, between two points. That is
- *     ThreadSanitizer's question.
+ *     ThreadSanitizer's question. For the same reason a thread must not read
+ *     plainly what it has stored atomically: it does not look in the buffer.
  *   - Anything beyond the schedules that were run. `dfs` says how far it came.
  *   - A store of one width that is read with another one while it waits in a
  *     buffer: the engine stops there rather than answer wrongly.

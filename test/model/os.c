@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -35,6 +36,10 @@ int __wrap_eventfd(unsigned initial, int flags);
 ssize_t __wrap_read(int fd, void *to, size_t bytes);
 ssize_t __wrap_write(int fd, const void *from, size_t bytes);
 int __wrap_close(int fd);
+ssize_t __real_read(int fd, void *to, size_t bytes);
+ssize_t __real_write(int fd, const void *from, size_t bytes);
+int __real_close(int fd);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __real_madvise(void *at, size_t bytes, int advice);
 int __wrap_madvise(void *at, size_t bytes, int advice);
 
@@ -95,11 +100,17 @@ __wrap_madvise(void *at, size_t bytes, int advice)
 
 /* --- event descriptors ---------------------------------------------------- */
 
+/* Others are the real system's. */
+static bool
+is_event(int fd)
+{
+    return fd >= FIRST_FD && fd < FIRST_FD + EVENTS_MAX;
+}
+
 static uint32_t *
 tokens_of(int fd)
 {
-    MODEL_CHECK(fd >= FIRST_FD && fd < FIRST_FD + EVENTS_MAX &&
-                    events[fd - FIRST_FD].is_open,
+    MODEL_CHECK(is_event(fd) && events[fd - FIRST_FD].is_open,
         "descriptor %d is not open", fd);
     return &events[fd - FIRST_FD].tokens;
 }
@@ -138,9 +149,13 @@ __wrap_read(int fd, void *to, size_t bytes)
 ssize_t
 __wrap_write(int fd, const void *from, size_t bytes)
 {
-    uint32_t *tokens = tokens_of(fd);
+    uint32_t *tokens;
     uint64_t more;
 
+    if (!is_event(fd)) {
+        return __real_write(fd, from, bytes);
+    }
+    tokens = tokens_of(fd);
     MODEL_ASSERT(bytes == sizeof more);
     memcpy(&more, from, sizeof more);
     model_add(tokens, sizeof *tokens, more, MODEL_AT("write_tokens"));
@@ -151,19 +166,42 @@ __wrap_write(int fd, const void *from, size_t bytes)
 int
 __wrap_close(int fd)
 {
+    if (!is_event(fd)) {
+        return __real_close(fd);
+    }
     *tokens_of(fd) = 0;
     events[fd - FIRST_FD].is_open = false;
     return 0;
 }
 
+/* Of one event descriptor. */
+int
+__wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    uint32_t *tokens = tokens_of(fds->fd);
+    uint64_t deadline_ns = MODEL_FOREVER;
+
+    MODEL_ASSERT(count == 1 && fds->events == POLLIN);
+    if (timeout_ms >= 0) {
+        deadline_ns =
+            model_clock_ns() + (uint64_t)timeout_ms * UINT64_C(1000000);
+    }
+    while (model_load(tokens, sizeof *tokens, MODEL_AT("poll")) == 0) {
+        if (!model_futex_wait(
+                tokens, 0, deadline_ns, MODEL_AT("poll_sleeps"))) {
+            return 0;
+        }
+    }
+    fds->revents = POLLIN;
+    return 1;
+}
+
 void
 model_poll(int fd)
 {
-    uint32_t *tokens = tokens_of(fd);
+    struct pollfd one = {.fd = fd, .events = POLLIN};
 
-    while (model_load(tokens, sizeof *tokens, MODEL_AT("poll")) == 0) {
-        model_futex_wait(tokens, 0, MODEL_FOREVER, MODEL_AT("poll_sleeps"));
-    }
+    __wrap_poll(&one, 1, -1);
 }
 
 bool
