@@ -23,13 +23,13 @@ commit_cold(struct trp_core *core, uint32_t index)
         return true;
     }
     if (!trp_heap_may_grow(&core->heap) ||
-        !trp_arena_commit(&core->cold[from],
-            (size_t)(to - from) * sizeof(struct trp_cold))) {
+        !trp_arena_commit(
+            &core->cold[from], (size_t)(to - from) * sizeof(struct trp_cold))) {
         return false;
     }
     while (from < to && !trp_cas_acq_rel(&core->cold_committed, /* pairs:
                                                                    cell.cold */
-        &from, to)) {
+                            &from, to)) {
     }
     return true;
 }
@@ -166,8 +166,8 @@ join_tree(struct trp_core *core, troupe_ref parent, uint32_t index,
     } else if (extra != NULL && extra->name != NULL) {
         trp_lock_acquire(&core->names);
         extra->index = index;
-        if (trp_registry_find_locked(core, parent.index, extra->name,
-                extra->name_bytes) != NULL) {
+        if (trp_registry_find_locked(
+                core, parent.index, extra->name, extra->name_bytes) != NULL) {
             status = TROUPE_E_EXISTS;
         } else if (!trp_registry_add_locked(core, parent.index, extra)) {
             status = TROUPE_E_NOMEM;
@@ -201,8 +201,8 @@ make_state(struct trp_core *core, struct trp_local *local,
         return true;
     }
     if (class < core->messages.classes) {
-        uint32_t unit = trp_pool_take(&core->messages,
-            local != NULL ? &local->messages : NULL, class);
+        uint32_t unit = trp_pool_take(
+            &core->messages, local != NULL ? &local->messages : NULL, class);
 
         if (unit == TRP_POOL_NONE) {
             return false;
@@ -287,22 +287,22 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     /* relaxed, all of them: published with the word, or with the tree. */
     trp_store_relaxed(&cell->ring.head, tail);
     cell->ring.segment = TRP_POOL_NONE;
-    trp_store_relaxed(&cell->hint, 0);                    /* relaxed: same */
+    trp_store_relaxed(&cell->hint, 0); /* relaxed: same */
     cell->batch = TRP_BATCH_FIRST;
     cell->used_up = 0;
     trp_store_relaxed(&cell->kind, (uint8_t)birth->kind); /* relaxed: same */
     cell->behaviour = birth->type != NULL ? birth->type->receive : NULL;
     if (trp_load_relaxed(&cell->generation) == 0) { /* relaxed: same */
-        trp_store_relaxed(&cell->generation,
-            core->first_generation); /* relaxed: same */
+        trp_store_relaxed(
+            &cell->generation, core->first_generation); /* relaxed: same */
     }
-    trp_store_relaxed(&cold->type, birth->type);      /* relaxed: same */
-    trp_store_relaxed(&cold->extra, extra);           /* relaxed: same */
-    trp_store_relaxed(&cold->parent, parent.index);   /* relaxed: same */
+    trp_store_relaxed(&cold->type, birth->type);    /* relaxed: same */
+    trp_store_relaxed(&cold->extra, extra);         /* relaxed: same */
+    trp_store_relaxed(&cold->parent, parent.index); /* relaxed: same */
     cold->first = 0;
-    cold->birth = tail;
-    trp_store_relaxed(&cold->wraps, 0); /* relaxed: same */
-    trp_store_relaxed(&cold->look, 0);  /* relaxed: same */
+    trp_store_relaxed(&cold->birth, tail); /* relaxed: same */
+    trp_store_relaxed(&cold->wraps, 0);    /* relaxed: same */
+    trp_store_relaxed(&cold->look, 0);     /* relaxed: same */
     cold->code = 0;
 }
 
@@ -318,8 +318,7 @@ abandon_cell(struct trp_core *core, struct trp_local *local,
     if (extra != NULL) {
         free_extra(core, extra);
     }
-    trp_pool_give(
-        &core->cells, cells_of(local), trp_cell_index(core, cell));
+    trp_pool_give(&core->cells, cells_of(local), trp_cell_index(core, cell));
 }
 
 /* Into the registry and below `parent`; a root has only a name. */
@@ -373,8 +372,9 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
      * Open, but S is ours until the end: once it is in the tree a stop must
      * reach it, and nobody may run it before it is complete.
      */
-    word = trp_ring_word(
-        trp_cold_of(core, cell)->birth, 0, TRP_RING_SCHEDULED);
+    word =
+        trp_ring_word(trp_load_relaxed(&cell->ring.head), 0, /* relaxed: ours */
+            TRP_RING_SCHEDULED);
     trp_store_release(&cell->ring.word, word); /* pairs: ring.claim */
     status = place(core, parent, index, extra);
     if (status != TROUPE_OK) {
@@ -429,8 +429,7 @@ leave_tree(struct trp_core *core, uint32_t parent, uint32_t index)
 
     trp_lock_acquire(&cold->lock);
     unlink_child_locked(core, cold, index);
-    if (cold->first == 0 &&
-        (trp_cell_flags(cell) & TRP_CELL_STOPPING) != 0) {
+    if (cold->first == 0 && (trp_cell_flags(cell) & TRP_CELL_STOPPING) != 0) {
         waiting = trp_cell_ref(core, cell);
     }
     trp_lock_release(&cold->lock);
@@ -472,9 +471,8 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
 
 /* --- watching ------------------------------------------------------------- */
 
-static const troupe_msg_type down_type = {
-    sizeof(troupe_msg_type), "down", sizeof(troupe_exit), TROUPE_TAG_DOWN, 0,
-    NULL};
+static const troupe_msg_type down_type = {sizeof(troupe_msg_type), "down",
+    sizeof(troupe_exit), TROUPE_TAG_DOWN, 0, NULL};
 
 _Static_assert(sizeof(troupe_exit) <= TRP_INLINE_BYTES, "needs no memory");
 
@@ -484,8 +482,8 @@ trp_watch_notify(struct trp_core *core, struct trp_local *local,
 {
     struct trp_item item = {0};
 
-    item.mark = (uint64_t)(uintptr_t)&down_type |
-                (uint64_t)sizeof *exit << TRP_MARK_LENGTH_SHIFT;
+    item.mark = (uint64_t)(uintptr_t)&down_type | (uint64_t)sizeof *exit
+                                                      << TRP_MARK_LENGTH_SHIFT;
     trp_item_copy(&item, exit, sizeof *exit);
     trp_book(core, local, sent, 1);
     if (trp_mailbox_deliver(core, local, watcher, &item) != TROUPE_OK) {
@@ -603,7 +601,7 @@ trp_core_fini_cells(struct trp_core *core)
     /* relaxed, all of them: no other thread is left. */
     committed = trp_load_relaxed(&core->cold_committed);
     for (uint32_t index = 1; index < trp_load_relaxed(/* relaxed: same */
-                                 &core->cells.class[0].bump) &&
+                                         &core->cells.class[0].bump) &&
                              index < committed;
          index++) {
         struct trp_cell *cell = trp_cell_at(core, index);

@@ -8,8 +8,8 @@
  * stack of behaviours.
  *
  *   cell   |ring 16|task 8|generation, flags 8|slot 32|   what senders touch
- *          |behaviour 8|batch 8|state 16|slot 32|         what the actor touches
- *   cold   |type|extra|parent prev next first|birth wraps|lock|code|
+ *          |behaviour 8|batch 8|state 16|slot 32|         what the actor
+ * touches cold   |type|extra|parent prev next first|birth wraps|lock|code|
  *
  * Cells are type-stable: never unmapped, so any ref can be looked at. A ref is
  * {index, generation}; the generation changes when the actor has gone. A cell
@@ -36,14 +36,14 @@
 #include "actor/core.h"
 #include "queue/ring.h"
 
-enum { /* trp_cell.flags */
-    TRP_CELL_STARTING = 1u << 0,   /* start() has not run */
-    TRP_CELL_STARTED = 1u << 1,    /* stop() is due */
-    TRP_CELL_STOPPING = 1u << 2,   /* X is set, children are going */
-    TRP_CELL_FINISHING = 1u << 3,  /* children gone, stop() has run */
+enum {                              /* trp_cell.flags */
+    TRP_CELL_STARTING = 1u << 0,    /* start() has not run */
+    TRP_CELL_STARTED = 1u << 1,     /* stop() is due */
+    TRP_CELL_STOPPING = 1u << 2,    /* X is set, children are going */
+    TRP_CELL_FINISHING = 1u << 3,   /* children gone, stop() has run */
     TRP_CELL_BOXED_STATE = 1u << 4, /* state is a pointer to memory */
-    TRP_CELL_THROUGHPUT = 1u << 5, /* its own, in the extra */
-    TRP_CELL_EXIT_SHIFT = 8        /* troupe_exit_kind, 3 bits */
+    TRP_CELL_THROUGHPUT = 1u << 5,  /* its own, in the extra */
+    TRP_CELL_EXIT_SHIFT = 8         /* troupe_exit_kind, 3 bits */
 };
 
 #define TRP_BATCH_FIRST 6u /* log2 of the messages of a first turn */
@@ -116,14 +116,14 @@ struct trp_cold {
     TRP_ATOMIC(const troupe_actor_type *) type; /* constant during a life */
     TRP_ATOMIC(struct trp_extra *) extra;       /* set once, under lock */
     TRP_ATOMIC(uint32_t) parent;                /* constant during a life */
-    uint32_t prev, next;         /* siblings; under the parent's lock */
-    uint32_t first;              /* child; its prev is the last; under lock */
-    uint32_t birth;              /* ticket of the first message */
-    TRP_ATOMIC(uint16_t) wraps;  /* times that head passed 2^32 */
-    TRP_ATOMIC(uint8_t) look;    /* K or L was set: for who reads no word */
+    uint32_t prev, next;        /* siblings; under the parent's lock */
+    uint32_t first;             /* child; its prev is the last; under lock */
+    TRP_ATOMIC(uint32_t) birth; /* ticket of the first message; constant */
+    TRP_ATOMIC(uint16_t) wraps; /* times that head passed 2^32 */
+    TRP_ATOMIC(uint8_t) look;   /* K or L was set: for who reads no word */
     uint8_t spare;
-    struct trp_lock lock;        /* children, watchers, extra */
-    int32_t code;                /* of the exit; owner */
+    struct trp_lock lock; /* children, watchers, extra */
+    int32_t code;         /* of the exit; owner */
 };
 
 _Static_assert(sizeof(struct trp_cold) == 48, "idle actors are small");

@@ -42,9 +42,9 @@ struct troupe_self {
     troupe_ref ref;                /* of the cell */
     troupe_behaviour_fn behaviour; /* the cell's, kept up with */
     const troupe_msg *msg;         /* the current message, or NULL */
-    struct trp_item *item; /* the same as it lay in the ring */
-    uint32_t spent;        /* TRP_SPENT_* */
-    int32_t code;          /* of troupe_fail() */
+    struct trp_item *item;         /* the same as it lay in the ring */
+    uint32_t spent;                /* TRP_SPENT_* */
+    int32_t code;                  /* of troupe_fail() */
     bool code_is_set;
     bool sent_to_self; /* in this turn */
 };
@@ -72,7 +72,7 @@ struct trp_core {
     struct trp_cold *cold;    /* parallel to the cells */
     size_t cold_bytes;        /* reserved */
     struct trp_heap heap;
-    struct trp_local *locals; /* one per worker */
+    struct trp_local *locals;       /* one per worker */
     struct trp_pool_cache **caches; /* three lists, one per pool */
     uint32_t first_generation;
     uint32_t throughput;
@@ -82,8 +82,8 @@ struct trp_core {
     /* a behaviour asked for a payload of another size */
     void (*on_mismatch)(
         struct trp_core *core, const troupe_msg *msg, size_t bytes);
-    const TRP_ATOMIC(uint32_t) * alive;          /* 0 in a forked child */
-    troupe_ref user;                             /* the guardians */
+    const TRP_ATOMIC(uint32_t) * alive; /* 0 in a forked child */
+    troupe_ref user;                    /* the guardians */
     troupe_ref ports;
 
     struct trp_sched sched;
@@ -128,9 +128,8 @@ trp_local_here(const struct trp_core *core)
 
 /* Counts in one column of the books. `local` NULL: a foreign thread. */
 #define trp_book(core, local, column, n)                                       \
-    ((local) != NULL                                                           \
-            ? (void)trp_count(&(local)->books.column, (n))                     \
-            : (void)trp_add_relaxed(                                           \
-                  &(core)->foreign.column, (n)) /* relaxed: statistic */)
+    ((local) != NULL ? (void)trp_count(&(local)->books.column, (n))            \
+                     : (void)trp_add_relaxed(&(core)->foreign.column,          \
+                           (n)) /* relaxed: statistic */)
 
 #endif /* TRP_ACTOR_CORE_H */

@@ -9,8 +9,8 @@ trp_mailbox_push_grow(struct trp_core *core, struct trp_local *local,
     uint32_t hint = trp_load_relaxed(&cell->hint);
 
     return trp_ring_push_grow(&core->segments,
-        local != NULL ? &local->segments : NULL, &cell->ring,
-        &cell->generation, generation, hint, item);
+        local != NULL ? &local->segments : NULL, &cell->ring, &cell->generation,
+        generation, hint, item);
 }
 
 bool

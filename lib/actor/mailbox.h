@@ -61,8 +61,8 @@ trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
         return TROUPE_E_DEAD;
     }
     cell = trp_cell_at(core, to.index);
-    claim = trp_ring_push(&core->segments, &cell->ring, &cell->generation,
-        to.generation, item);
+    claim = trp_ring_push(
+        &core->segments, &cell->ring, &cell->generation, to.generation, item);
     if (TRP_UNLIKELY(claim == TRP_CLAIM_FULL)) {
         claim = trp_mailbox_push_grow(core, local, cell, to.generation, item);
     }

@@ -240,15 +240,15 @@ troupe_dead_reason_name(troupe_dead_reason reason)
 /* --- owned messages ------------------------------------------------------- */
 
 troupe_msg *
-troupe_msg_new(
-    troupe_system *system, const troupe_msg_type *type, size_t bytes)
+troupe_msg_new(troupe_system *system, const troupe_msg_type *type, size_t bytes)
 {
     static const char call[] = "troupe_msg_new";
     struct trp_core *core = trp_core_of(system);
     struct trp_box *box;
 
     if (system == NULL) {
-        trp_refuse(TROUPE_E_INVALID, call, "system", "must not be NULL", "NULL");
+        trp_refuse(
+            TROUPE_E_INVALID, call, "system", "must not be NULL", "NULL");
         return NULL;
     }
     if (!trp_core_is_alive(core)) {

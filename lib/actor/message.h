@@ -97,8 +97,8 @@ trp_item_view(struct trp_item *item, troupe_msg *view)
     view->sender = trp_ref_unpack(item->sender);
     if (TRP_LIKELY((item->mark & TRP_MARK_BOXED) == 0)) {
         view->payload = item->payload;
-        view->bytes = (size_t)(item->mark >> TRP_MARK_LENGTH_SHIFT) &
-                      TRP_MARK_LENGTH;
+        view->bytes =
+            (size_t)(item->mark >> TRP_MARK_LENGTH_SHIFT) & TRP_MARK_LENGTH;
     } else {
         view->payload = trp_item_box(item)->msg.payload;
         view->bytes = trp_item_box(item)->msg.bytes;

@@ -16,8 +16,7 @@ struct trp_extra *trp_registry_find_locked(
 /* False: no memory. The name must be free. */
 bool trp_registry_add_locked(
     struct trp_core *core, uint32_t parent, struct trp_extra *extra);
-void trp_registry_remove_locked(
-    struct trp_core *core, struct trp_extra *extra);
+void trp_registry_remove_locked(struct trp_core *core, struct trp_extra *extra);
 
 void trp_registry_fini(struct trp_core *core);
 

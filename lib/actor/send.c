@@ -34,13 +34,12 @@ make_plain(struct trp_item *item, const troupe_msg_type *type,
 }
 
 TRP_INLINE troupe_status
-send_plain(struct troupe_self *self, troupe_ref to,
-    const troupe_msg_type *type, const void *payload, size_t bytes)
+send_plain(struct troupe_self *self, troupe_ref to, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
 {
     struct trp_item item;
 
-    make_plain(&item, type, payload, bytes,
-        self->ref);
+    make_plain(&item, type, payload, bytes, self->ref);
     trp_count(&self->local->books.sent, 1);
     self->sent_to_self |= trp_cell_at(self->core, to.index) == self->cell;
     return trp_mailbox_deliver(self->core, self->local, to, &item);
@@ -88,8 +87,8 @@ troupe_tell(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
         troupe_status status = send_plain(self, to, type, payload, type->bytes);
 
         if (TRP_UNLIKELY(status != TROUPE_OK)) {
-            const troupe_msg view = {type, (void *)(uintptr_t)payload,
-                type->bytes, self->ref};
+            const troupe_msg view = {
+                type, (void *)(uintptr_t)payload, type->bytes, self->ref};
 
             trp_dead_letter(self->core, self->local, to, &view,
                 trp_send_reason(to, status));
@@ -102,8 +101,8 @@ troupe_tell(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
 }
 
 troupe_status
-troupe_send_bytes(troupe_self *self, troupe_ref to,
-    const troupe_msg_type *type, const void *payload, size_t bytes)
+troupe_send_bytes(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
 {
     struct trp_sending sending = from_self(self, to, "troupe_send_bytes");
 
@@ -111,8 +110,8 @@ troupe_send_bytes(troupe_self *self, troupe_ref to,
 }
 
 void
-troupe_tell_bytes(troupe_self *self, troupe_ref to,
-    const troupe_msg_type *type, const void *payload, size_t bytes)
+troupe_tell_bytes(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
 {
     struct trp_sending sending = from_self(self, to, "troupe_tell_bytes");
 

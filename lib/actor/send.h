@@ -9,8 +9,8 @@
 /* A send in progress: who, what, and how it will be called in a refusal. */
 struct trp_sending {
     struct trp_core *core;
-    struct trp_local *local;   /* NULL on a foreign thread */
-    struct troupe_self *self;  /* NULL outside a callback */
+    struct trp_local *local;  /* NULL on a foreign thread */
+    struct troupe_self *self; /* NULL outside a callback */
     const char *call;
     troupe_ref to;
     troupe_ref sender;

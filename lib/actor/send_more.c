@@ -19,9 +19,8 @@ current_shared(const struct trp_sending *sending, const troupe_msg_type *type,
     struct trp_box *box;
 
     if ((type->flags & TROUPE_MSG_SHARED) == 0 || self == NULL ||
-        self->msg == NULL || payload == NULL ||
-        payload != self->msg->payload || self->spent != 0 ||
-        (self->item->mark & TRP_MARK_BOXED) == 0) {
+        self->msg == NULL || payload == NULL || payload != self->msg->payload ||
+        self->spent != 0 || (self->item->mark & TRP_MARK_BOXED) == 0) {
         return NULL;
     }
     box = trp_box_base(trp_item_box(self->item));
@@ -198,8 +197,8 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     }
 }
 
-static const troupe_msg_type failure_type = {sizeof(troupe_msg_type),
-    "failure", sizeof(troupe_failure), TROUPE_TAG_FAILURE, 0, NULL};
+static const troupe_msg_type failure_type = {sizeof(troupe_msg_type), "failure",
+    sizeof(troupe_failure), TROUPE_TAG_FAILURE, 0, NULL};
 
 _Static_assert(sizeof(troupe_failure) <= TRP_INLINE_BYTES, "needs no memory");
 
@@ -220,8 +219,8 @@ trp_send_failure(const struct trp_sending *sending, int32_t code)
     item.sender = trp_ref_pack(sending->sender);
     trp_item_copy(&item, &failure, sizeof failure);
     trp_book(sending->core, sending->local, sent, 1);
-    status = trp_mailbox_deliver(
-        sending->core, sending->local, sending->to, &item);
+    status =
+        trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
     if (status != TROUPE_OK) {
         trp_dead_letter(sending->core, sending->local, sending->to, &view,
             trp_send_reason(sending->to, status));
@@ -265,8 +264,8 @@ trp_send_owned(const struct trp_sending *sending, troupe_msg *msg)
     msg->sender = sending->sender;
     trp_item_from_box(&item, trp_box_of(msg));
     trp_book(sending->core, sending->local, sent, 1);
-    status = trp_mailbox_deliver(
-        sending->core, sending->local, sending->to, &item);
+    status =
+        trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
     if (status != TROUPE_OK) {
         msg->sender = before; /* the caller's still, as it was */
         trp_book(sending->core, sending->local, refused, 1);
@@ -289,8 +288,8 @@ trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg)
     msg->sender = sending->sender;
     trp_item_from_box(&item, trp_box_of(msg));
     trp_book(sending->core, sending->local, sent, 1);
-    status = trp_mailbox_deliver(
-        sending->core, sending->local, sending->to, &item);
+    status =
+        trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
     if (status != TROUPE_OK) {
         trp_dead_letter(sending->core, sending->local, sending->to, msg,
             trp_send_reason(sending->to, status));
@@ -383,8 +382,8 @@ tell_shared(const struct trp_sending *sending, struct trp_box *box,
     /* relaxed: we hold one reader, so it cannot reach 0 meanwhile. */
     trp_add_relaxed(&box->refs, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        troupe_status status = trp_mailbox_deliver(
-            sending->core, sending->local, to[i], &item);
+        troupe_status status =
+            trp_mailbox_deliver(sending->core, sending->local, to[i], &item);
 
         trp_book(sending->core, sending->local, sent, 1);
         if (status == TROUPE_OK) {
@@ -441,8 +440,8 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
 
         trp_book(sending.core, sending.local, sent, 1);
         if (status == TROUPE_OK) {
-            status = trp_mailbox_deliver(
-                sending.core, sending.local, to[i], &item);
+            status =
+                trp_mailbox_deliver(sending.core, sending.local, to[i], &item);
             if (status == TROUPE_OK) {
                 taken++;
                 continue;
@@ -502,10 +501,9 @@ troupe_post(troupe_system *system, troupe_ref to, const troupe_msg_type *type,
     struct trp_sending sending = {.to = to};
     troupe_status status = trp_send_outside(system, "troupe_post", &sending);
 
-    return status == TROUPE_OK
-               ? trp_send_copy(
-                     &sending, type, payload, type != NULL ? type->bytes : 0)
-               : status;
+    return status == TROUPE_OK ? trp_send_copy(&sending, type, payload,
+                                     type != NULL ? type->bytes : 0)
+                               : status;
 }
 
 troupe_status
@@ -538,10 +536,9 @@ trp_send_tell_outside(troupe_system *system, const char *call, troupe_ref to,
     sending.core = core;
     sending.local = trp_local_here(core);
     if (trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
-        sending.to.generation = 0; /* nobody: a dead letter */
+        sending.to.generation = 0;               /* nobody: a dead letter */
     }
-    trp_send_tell(
-        &sending, type, payload, type != NULL ? type->bytes : 0);
+    trp_send_tell(&sending, type, payload, type != NULL ? type->bytes : 0);
 }
 
 void

@@ -88,10 +88,9 @@ has_children(struct trp_core *core, struct trp_cell *cell)
 static bool
 wait_for_children(struct trp_core *core, struct trp_cell *cell)
 {
-    uint64_t word =
-        trp_and_acq_rel(&cell->ring.word, /* pairs: ring.claim */
-            ~(TRP_RING_SIGNAL | TRP_RING_KILL)) &
-        ~(TRP_RING_SIGNAL | TRP_RING_KILL);
+    uint64_t word = trp_and_acq_rel(&cell->ring.word, /* pairs: ring.claim */
+                        ~(TRP_RING_SIGNAL | TRP_RING_KILL)) &
+                    ~(TRP_RING_SIGNAL | TRP_RING_KILL);
 
     return has_children(core, cell) &&
            trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
@@ -104,8 +103,7 @@ exit_of(struct trp_core *core, struct trp_cell *cell)
     troupe_exit exit;
 
     exit.actor = trp_cell_ref(core, cell);
-    exit.kind = (troupe_exit_kind)(trp_cell_flags(cell) >>
-                                   TRP_CELL_EXIT_SHIFT);
+    exit.kind = (troupe_exit_kind)(trp_cell_flags(cell) >> TRP_CELL_EXIT_SHIFT);
     exit.code = trp_cold_of(core, cell)->code;
     return exit;
 }
@@ -157,8 +155,8 @@ drain(struct troupe_self *self, struct trp_cell *cell,
 }
 
 void
-trp_stop_continue(struct troupe_self *self, struct trp_cell *cell,
-    struct trp_cursor *cursor)
+trp_stop_continue(
+    struct troupe_self *self, struct trp_cell *cell, struct trp_cursor *cursor)
 {
     struct trp_core *core = self->core;
     struct trp_local *local = self->local;

@@ -25,8 +25,8 @@ void trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
  * the caller's any more: it has gone, waits for its children, or was submitted
  * again because a sender has not finished writing.
  */
-void trp_stop_continue(struct troupe_self *self, struct trp_cell *cell,
-    struct trp_cursor *cursor);
+void trp_stop_continue(
+    struct troupe_self *self, struct trp_cell *cell, struct trp_cursor *cursor);
 
 /* K to every child. Any thread. */
 void trp_stop_children(

@@ -69,8 +69,7 @@ start_actor(struct turn *turn)
     trp_cell_set_flags(
         turn->cell, trp_cell_flags(turn->cell) & ~(uint32_t)TRP_CELL_STARTING);
     self->code_is_set = false;
-    status =
-        type->start(self, turn->state, extra != NULL ? extra->arg : NULL);
+    status = type->start(self, turn->state, extra != NULL ? extra->arg : NULL);
     if (status != TROUPE_OK) {
         return end_actor(turn, TROUPE_EXIT_START_FAILED,
             self->code_is_set ? self->code : (int32_t)status);
@@ -147,8 +146,8 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
     case TROUPE_DONE:
         return end_actor(turn, TROUPE_EXIT_DONE, 0);
     case TROUPE_FAILED:
-        return end_actor(turn, TROUPE_EXIT_FAILED,
-            self->code_is_set ? self->code : 0);
+        return end_actor(
+            turn, TROUPE_EXIT_FAILED, self->code_is_set ? self->code : 0);
     }
     return end_actor(turn, TROUPE_EXIT_FAILED, TROUPE_E_INVALID);
 }
@@ -162,7 +161,8 @@ handle_special(struct turn *turn, struct trp_item *item)
     troupe_msg view;
 
     if ((item->mark & TRP_MARK_CONTROL) != 0) {
-        trp_count(&turn->local->books.handled, UINT64_MAX); /* not a message: in no column of the books */
+        trp_count(&turn->local->books.handled,
+            UINT64_MAX); /* not a message: in no column of the books */
         return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
     }
     trp_item_view(item, &view);
@@ -293,8 +293,8 @@ is_behind(const struct turn *turn)
     /* relaxed: an estimate. */
     uint64_t word = trp_load_relaxed(&turn->cell->ring.word);
 
-    return trp_ring_tail(word) - turn->cursor.head >
-           UINT32_C(1) << turn->cell->batch;
+    return trp_ring_tail(word) - turn->cursor.head > UINT32_C(1)
+                                                         << turn->cell->batch;
 }
 
 /*

@@ -86,8 +86,7 @@ troupe_explain(troupe_status status, char *text, size_t bytes)
     if (text == NULL) {
         bytes = 0;
     }
-    if (status == TROUPE_OK || error->call == NULL ||
-        error->status != status) {
+    if (status == TROUPE_OK || error->call == NULL || error->status != status) {
         return length_of(snprintf(text, bytes, "%s", plain));
     }
     if (error->os_error != 0) {
@@ -96,8 +95,8 @@ troupe_explain(troupe_status status, char *text, size_t bytes)
             strerrordesc_np(error->os_error)));
     }
     if (error->value[0] == '\0') {
-        return length_of(snprintf(text, bytes, "%s: %s %s", error->call,
-            error->option, error->rule));
+        return length_of(snprintf(
+            text, bytes, "%s: %s %s", error->call, error->option, error->rule));
     }
     return length_of(snprintf(text, bytes, "%s: %s %s (got %s)", error->call,
         error->option, error->rule, error->value));

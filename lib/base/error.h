@@ -11,15 +11,16 @@
 #include <troupe/status.h>
 
 struct trp_thread {
-    void *worker;        /* struct trp_worker, or NULL on a foreign thread */
-    uint32_t in_hook;    /* inside the dead-letter hook */
-    troupe_error error;  /* troupe_last_error() */
+    void *worker;       /* struct trp_worker, or NULL on a foreign thread */
+    uint32_t in_hook;   /* inside the dead-letter hook */
+    troupe_error error; /* troupe_last_error() */
 };
 
 extern _Thread_local struct trp_thread trp_thread
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Records the refusal and returns `status`. All strings but value are static. */
+/* Records the refusal and returns `status`. All strings but value are static.
+ */
 troupe_status trp_refuse(troupe_status status, const char *call,
     const char *option, const char *rule, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));

@@ -28,8 +28,8 @@ trp_notify_raise(struct trp_notify *notify)
     const uint64_t one = 1;
 
     /* EAGAIN means 2^64 - 2 tokens: readable, which is all that is asked. */
-    while (write(trp_notify_fd(notify), &one, sizeof one) < 0 &&
-           errno == EINTR) {
+    while (
+        write(trp_notify_fd(notify), &one, sizeof one) < 0 && errno == EINTR) {
     }
 }
 

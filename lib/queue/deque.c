@@ -60,7 +60,7 @@ trp_deque_grow(struct trp_deque *deque)
         trp_store_relaxed(&array->entry[i & array->mask],
             trp_load_relaxed(&old->entry[i & old->mask])); /* relaxed: own */
     }
-    array->older = old; /* D3 */
+    array->older = old;                      /* D3 */
     trp_store_release(&deque->array, array); /* pairs: deque.array */
     return true;
 }

@@ -55,7 +55,7 @@ trp_pool_init(struct trp_pool *pool, struct trp_heap *heap,
         trp_pool_fini(pool);
         return false;
     }
-    for (uint32_t class = 0; class < shape->classes; class++) {
+    for (uint32_t class = 0; class < shape->classes; class ++) {
         struct trp_pool_class *c = &pool->class[class];
 
         c->start = class << shape->region_shift;
@@ -152,8 +152,8 @@ commit(struct trp_pool *pool, struct trp_pool_class *c, uint32_t end)
         return false;
     }
     /* The larger value stays, whoever comes first. */
-    while (from < to &&
-           !trp_cas_acq_rel(&c->committed, &from, to)) { /* pairs: pool.commit */
+    while (from < to && !trp_cas_acq_rel(&c->committed, &from,
+                            to)) { /* pairs: pool.commit */
     }
     return true;
 }
@@ -420,8 +420,8 @@ reset(struct trp_pool *pool, uint32_t class)
          */
         trp_arena_decommit(
             trp_pool_address(pool, first), bytes & ~(TRP_ARENA_PAGE - 1));
-        trp_arena_decommit((void *)&pool->links[first],
-            link_bytes & ~(TRP_ARENA_PAGE - 1));
+        trp_arena_decommit(
+            (void *)&pool->links[first], link_bytes & ~(TRP_ARENA_PAGE - 1));
         if (trp_cas_acq_rel(
                 &c->bump, &expected, c->start)) { /* pairs: pool.bump */
             return;
@@ -445,7 +445,7 @@ trp_pool_trim(struct trp_pool *pool, struct trp_pool_cache *cache, bool all)
     if (large) {
         trp_store_relaxed(&pool->dirty_bytes, 0); /* relaxed: as above */
     }
-    for (uint32_t class = 0; class < pool->classes; class++) {
+    for (uint32_t class = 0; class < pool->classes; class ++) {
         uint32_t blocks;
 
         flush(pool, cache, class);
@@ -464,7 +464,7 @@ trp_pool_live_bytes(const struct trp_pool *pool)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t class = 0; class < pool->classes; class++) {
+    for (uint32_t class = 0; class < pool->classes; class ++) {
         bytes += taken(pool, class) * block_bytes(pool, class);
     }
     return bytes;

@@ -71,8 +71,7 @@ trp_ring_push_grow(struct trp_pool *pool, struct trp_pool_cache *cache,
             }
         }
         /* relaxed: private until the CAS (ring.grow). */
-        trp_store_relaxed(
-            &pool->links[segment], ((uint64_t)tail << 32) | unit);
+        trp_store_relaxed(&pool->links[segment], ((uint64_t)tail << 32) | unit);
         slot = trp_ring_slot(pool, ring, segment, tail);
         trp_slot_write(slot, item);
         if (trp_cas_acq_rel(&ring->word, &word, /* pairs: ring.grow */
@@ -88,7 +87,8 @@ trp_ring_push_grow(struct trp_pool *pool, struct trp_pool_cache *cache,
     return claim;
 }
 
-/* The oldest segment that is newer than the cursor's, if head has reached it. */
+/* The oldest segment that is newer than the cursor's, if head has reached it.
+ */
 static bool
 next_segment(struct trp_cursor *cursor, struct trp_pool *pool,
     struct trp_pool_cache *cache, struct trp_ring *ring, uint64_t word)
@@ -150,9 +150,8 @@ trp_ring_idle_slow(struct trp_cursor *cursor, struct trp_pool *pool,
     if (trp_ring_tail(word) != cursor->head) {
         return trp_ring_is_written(cursor) ? TRP_IDLE_MORE : TRP_IDLE_STALLED;
     }
-    return (word & (TRP_RING_FLAGS & ~TRP_RING_SCHEDULED)) != 0
-               ? TRP_IDLE_FLAGS
-               : TRP_IDLE_MORE;
+    return (word & (TRP_RING_FLAGS & ~TRP_RING_SCHEDULED)) != 0 ? TRP_IDLE_FLAGS
+                                                                : TRP_IDLE_MORE;
 }
 
 void
@@ -190,8 +189,8 @@ trp_ring_shrink(const struct trp_cursor *cursor, struct trp_pool *pool,
 uint64_t
 trp_ring_close(struct trp_ring *ring)
 {
-    uint64_t word = trp_or_acq_rel(
-        &ring->word, TRP_RING_CLOSED); /* pairs: ring.claim */
+    uint64_t word =
+        trp_or_acq_rel(&ring->word, TRP_RING_CLOSED); /* pairs: ring.claim */
 
     return word | TRP_RING_CLOSED;
 }

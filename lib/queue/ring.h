@@ -82,10 +82,10 @@
 #define TRP_RING_FLAGS UINT64_C(15)
 #define TRP_RING_TICKET (UINT64_C(1) << 32)
 
-#define TRP_RING_OWN_SLOTS 2u /* in the ring's own memory ... */
-#define TRP_RING_OWN_OFFSET 32u /* ... from here on ... */
-#define TRP_RING_OWN_SHIFT 6u   /* ... one per cache line */
-#define TRP_RING_SLOT_SHIFT 5u  /* in a segment: side by side */
+#define TRP_RING_OWN_SLOTS 2u     /* in the ring's own memory ... */
+#define TRP_RING_OWN_OFFSET 32u   /* ... from here on ... */
+#define TRP_RING_OWN_SHIFT 6u     /* ... one per cache line */
+#define TRP_RING_SLOT_SHIFT 5u    /* in a segment: side by side */
 #define TRP_RING_UNIT_SHIFT 8u    /* 256 bytes: the smallest segment */
 #define TRP_RING_REGION_SHIFT 23u /* 2 GiB of segments per class */
 #define TRP_RING_FIRST_SLOTS 8u   /* of a segment of class 0 */
@@ -223,8 +223,7 @@ trp_ring_push(const struct trp_pool *pool, struct trp_ring *ring,
         &word, (word + TRP_RING_TICKET) | TRP_RING_SCHEDULED)));
     slot = trp_ring_slot(pool, ring, unit, tail);
     trp_slot_write(slot, item);
-    return (word & TRP_RING_SCHEDULED) != 0 ? TRP_CLAIM_QUEUED
-                                            : TRP_CLAIM_WAKE;
+    return (word & TRP_RING_SCHEDULED) != 0 ? TRP_CLAIM_QUEUED : TRP_CLAIM_WAKE;
 }
 
 /*
@@ -300,8 +299,8 @@ trp_ring_pop(
 static inline bool
 trp_ring_is_written(const struct trp_cursor *cursor)
 {
-    return trp_load_acquire(
-               &trp_cursor_slot(cursor)->mark) != 0; /* pairs: ring.slot */
+    return trp_load_acquire(&trp_cursor_slot(cursor)->mark) !=
+           0; /* pairs: ring.slot */
 }
 
 /*

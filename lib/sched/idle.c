@@ -10,7 +10,7 @@
 #define WATCH_NS ((uint64_t)1000 * 1000)
 
 static TRP_ATOMIC(uint64_t) *
-mask_of(struct trp_sched *sched, uint32_t index, bool muted)
+    mask_of(struct trp_sched *sched, uint32_t index, bool muted)
 {
     return &sched->idle.mask[muted][index / 64];
 }
@@ -32,8 +32,7 @@ clear_bit(struct trp_sched *sched, uint32_t index, bool muted)
     if ((before & bit) == 0) {
         return false;
     }
-    trp_sub_acq_rel(
-        &sched->idle.state, unit_of(muted)); /* pairs: idle.state */
+    trp_sub_acq_rel(&sched->idle.state, unit_of(muted)); /* pairs: idle.state */
     return true;
 }
 
@@ -160,8 +159,7 @@ start_watching(struct trp_sched *sched)
 
     do {
         if (trp_idle_parked(state) == sched->count ||
-            trp_idle_watching(state) != 0 ||
-            sched->steal == TRP_STEAL_OFF) {
+            trp_idle_watching(state) != 0 || sched->steal == TRP_STEAL_OFF) {
             return false;
         }
     } while (!trp_cas_acq_rel(&sched->idle.state, /* pairs: idle.state */
@@ -216,8 +214,8 @@ sleep_until_woken(struct trp_worker *worker, uint64_t muted_until_ns)
     bool woken = true;
 
     while (trp_load_acquire(&worker->park) == 0) { /* pairs: idle.park */
-        if (trp_futex_wait(&worker->park, 0,
-                next_look_ns(watching, muted_until_ns))) {
+        if (trp_futex_wait(
+                &worker->park, 0, next_look_ns(watching, muted_until_ns))) {
             continue;
         }
         /* A mute that is over: back to the others, with a limit no more. */
@@ -265,7 +263,7 @@ trp_idle_park(struct trp_worker *worker, bool searching)
     trp_store_relaxed(&worker->park, 0);
     trp_or_acq_rel(
         mask_of(sched, worker->index, muted), bit); /* pairs: idle.mask */
-    trp_add_acq_rel(&sched->idle.state, /* pairs: idle.state */
+    trp_add_acq_rel(&sched->idle.state,             /* pairs: idle.state */
         unit_of(muted) - (searching ? TRP_IDLE_SEARCHING : 0));
     if (must_not_sleep(worker, muted)) {
         if (clear_bit(sched, worker->index, muted)) {

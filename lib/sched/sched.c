@@ -22,8 +22,8 @@ init_worker(struct trp_sched *sched, uint32_t index, uint64_t seed)
     trp_steal_init(worker);
     worker->progress[0] = worker->progress[1] = worker->progress[2] =
         &worker->turns;
-    worker->seen = trp_heap_alloc(
-        sched->heap, sched->allocated * sizeof *worker->seen);
+    worker->seen =
+        trp_heap_alloc(sched->heap, sched->allocated * sizeof *worker->seen);
     return worker->seen != NULL &&
            trp_deque_init(&worker->deque, sched->heap) &&
            trp_deque_init(&worker->yield, sched->heap);
@@ -54,8 +54,8 @@ trp_sched_init(struct trp_sched *sched, struct trp_heap *heap,
         }
     }
     if (sched->ordered && !trp_notify_open(&sched->notify)) {
-        return trp_refuse(TROUPE_E_SYSTEM, "troupe_system_create",
-            "descriptor", "could not be opened", "eventfd");
+        return trp_refuse(TROUPE_E_SYSTEM, "troupe_system_create", "descriptor",
+            "could not be opened", "eventfd");
     }
     return TROUPE_OK;
 }
@@ -112,11 +112,11 @@ trp_sched_fini(struct trp_sched *sched)
         }
         trp_deque_fini(&worker->deque);
         trp_deque_fini(&worker->yield);
-        trp_heap_free(sched->heap, worker->seen,
-            sched->allocated * sizeof *worker->seen);
+        trp_heap_free(
+            sched->heap, worker->seen, sched->allocated * sizeof *worker->seen);
     }
-    trp_heap_free(sched->heap, sched->workers,
-        sched->allocated * sizeof *sched->workers);
+    trp_heap_free(
+        sched->heap, sched->workers, sched->allocated * sizeof *sched->workers);
     sched->workers = NULL;
     sched->count = sched->allocated = 0;
     trp_notify_close(&sched->notify);
@@ -168,8 +168,7 @@ trp_sched_runnable(struct trp_sched *sched)
     uint32_t count;
 
     trp_worker_gather(worker);
-    count = trp_deque_length(&worker->deque) +
-            trp_deque_length(&worker->yield);
+    count = trp_deque_length(&worker->deque) + trp_deque_length(&worker->yield);
     /* relaxed: one thread. */
     return count + (trp_load_relaxed(&worker->slot) != NULL ? 1 : 0);
 }

@@ -18,8 +18,8 @@
  *      +-------------------------------+-------------------+--------------+
  *
  *   WATCH    reads how much all workers get done per microsecond (messages
- *            handled and sent, actors started) while this one stays out of it. The best rate
- *            seen counts, fading by 5 % with each look: a short window may
+ *            handled and sent, actors started) while this one stays out of it.
+ * The best rate seen counts, fading by 5 % with each look: a short window may
  *            fall into a slow phase.
  *   TRIAL    takes half a queue and measures again with this worker in, twice.
  *            Worth it: both times the rate grew by 40 % of what one more worker
@@ -32,8 +32,8 @@
  *
  *   stuck    a worker that has made no progress for STUCK_NS is in a long
  *            behaviour: what it holds back is taken, its slot too.
- *   coarse   a worker that gets one thing done per COARSE_NS or less often: half
- *            of its queue is taken at once.
+ *   coarse   a worker that gets one thing done per COARSE_NS or less often:
+ * half of its queue is taken at once.
  *
  * What was taken by these is on probation: if it turns out to be fine-grained
  * where it is now, it is handed back and has to pass the gate.
@@ -186,7 +186,8 @@ set_mark(struct trp_worker *worker, uint64_t now_ns)
 
 enum pace { PACE_FINE, PACE_COARSE, PACE_STUCK };
 
-/* What the thief knows of how the victim gets on; looks again when it is old. */
+/* What the thief knows of how the victim gets on; looks again when it is old.
+ */
 static enum pace
 pace_of(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
 {
@@ -253,8 +254,8 @@ hand_back(struct trp_worker *worker)
 }
 
 static struct trp_task *
-begin_trial(struct trp_worker *thief, struct trp_worker *victim,
-    uint64_t now_ns)
+begin_trial(
+    struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
 {
     struct trp_gate *gate = &thief->gate;
     uint64_t rate_now = rate(thief, now_ns);
@@ -292,9 +293,8 @@ pass_gate(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
         /* Out of work so soon: no verdict. A little later again. */
         gate->phase = TRP_GATE_REST;
         gate->until_ns = now_ns + gate->short_ns;
-        gate->short_ns = gate->short_ns < SHORT_MOST_NS / 2
-                             ? 2 * gate->short_ns
-                             : SHORT_MOST_NS;
+        gate->short_ns = gate->short_ns < SHORT_MOST_NS / 2 ? 2 * gate->short_ns
+                                                            : SHORT_MOST_NS;
         return NULL;
     case TRP_GATE_PROBATION:
     case TRP_GATE_REST:
@@ -376,8 +376,7 @@ trp_steal(struct trp_worker *thief)
     now_ns = trp_clock_ns();
     start = trp_rng_below(&thief->rng, sched->count);
     for (uint32_t i = 0; i < sched->count; i++) {
-        struct trp_worker *victim =
-            &sched->workers[(start + i) % sched->count];
+        struct trp_worker *victim = &sched->workers[(start + i) % sched->count];
         struct trp_task *task =
             victim != thief ? try_victim(thief, victim, now_ns) : NULL;
 

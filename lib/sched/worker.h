@@ -92,9 +92,9 @@ struct trp_sched_options {
     uint64_t spin_ns;
     size_t stack_bytes;
     enum trp_steal steal;
-    bool driven;         /* one worker, no thread: the caller runs the turns */
-    bool fewer_workers;  /* go on with those that could be started */
-    uint64_t seed;       /* driven: 0 = in order */
+    bool driven;        /* one worker, no thread: the caller runs the turns */
+    bool fewer_workers; /* go on with those that could be started */
+    uint64_t seed;      /* driven: 0 = in order */
 };
 
 struct trp_sched {

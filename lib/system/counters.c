@@ -8,16 +8,14 @@
 
 /* Sums of what workers and foreign threads have counted. */
 
-#define SUM(core, column)                                                      \
-    sum_books(core, offsetof(struct trp_books, column))
+#define SUM(core, column) sum_books(core, offsetof(struct trp_books, column))
 
 static uint64_t
 column_of(const struct trp_books *books, size_t offset)
 {
     /* relaxed: statistics. */
-    return trp_load_relaxed(
-        (const TRP_ATOMIC(uint64_t) *)(const void *)((const char *)books +
-                                                     offset));
+    return trp_load_relaxed((const TRP_ATOMIC(
+        uint64_t) *)(const void *)((const char *)books + offset));
 }
 
 static uint64_t

@@ -49,7 +49,7 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
     seen->handled = (((uint64_t)trp_load_relaxed(&cold->wraps) << 32) |
                         trp_load_relaxed(&cell->ring.head)) - /* relaxed */
                     trp_load_relaxed(&cold->birth); /* relaxed: by life */
-    seen->state = (flags & TRP_CELL_STARTING) != 0 ? TROUPE_STATE_STARTING
+    seen->state = (flags & TRP_CELL_STARTING) != 0   ? TROUPE_STATE_STARTING
                   : (flags & TRP_CELL_STOPPING) != 0 ? TROUPE_STATE_STOPPING
                                                      : TROUPE_STATE_RUNNING;
     /* Still the same life: all of it belongs together. */
@@ -87,8 +87,8 @@ find(const struct seen *all, size_t count, uint32_t index)
 
 /* Steps to `top` (0: to a root); UINT32_MAX when it is not above. */
 static uint32_t
-level_of(const struct seen *all, size_t count, const struct seen *one,
-    uint32_t top)
+level_of(
+    const struct seen *all, size_t count, const struct seen *one, uint32_t top)
 {
     uint32_t level = 0;
 
@@ -251,10 +251,9 @@ dump_workers(struct trp_core *core, int fd)
         /* relaxed, all of them: shown to people. */
         struct trp_task *task = trp_load_relaxed(&worker->current);
         uint32_t index =
-            task != NULL
-                ? trp_cell_index(core,
-                      TRP_CONTAINER_OF(task, struct trp_cell, task))
-                : 0;
+            task != NULL ? trp_cell_index(core,
+                               TRP_CONTAINER_OF(task, struct trp_cell, task))
+                         : 0;
         int length = snprintf(line, sizeof line,
             "worker %u: %s cell %u, turns %llu, deque %u, yield %u, slot %d, "
             "steals %llu, parks %llu\n",

@@ -75,11 +75,11 @@ format_line(const struct trp_log *log, uint64_t now_ns,
         snprintf(out, bytes,
             "{\"time\":%llu.%06u,\"level\":\"%s\",\"source\":\"%s\","
             "\"suppressed\":%u,\"text\":\"%s\"}",
-            seconds, micros, level_name(line->level), source,
-            line->suppressed, text);
+            seconds, micros, level_name(line->level), source, line->suppressed,
+            text);
     } else if (line->suppressed != 0) {
-        snprintf(out, bytes, "%llu.%06u %s %s: %s (%u more like this)",
-            seconds, micros, level_name(line->level), line->source, line->text,
+        snprintf(out, bytes, "%llu.%06u %s %s: %s (%u more like this)", seconds,
+            micros, level_name(line->level), line->source, line->text,
             line->suppressed);
     } else {
         snprintf(out, bytes, "%llu.%06u %s %s: %s", seconds, micros,
@@ -96,7 +96,8 @@ admit_locked(struct trp_log *log, enum trp_log_kind kind, uint64_t now_ns,
     if (kind == TRP_LOG_USER) {
         return true;
     }
-    if (log->kind[kind].seen && now_ns - log->kind[kind].last_ns < ONCE_PER_NS) {
+    if (log->kind[kind].seen &&
+        now_ns - log->kind[kind].last_ns < ONCE_PER_NS) {
         log->kind[kind].suppressed++;
         return false;
     }
@@ -138,8 +139,7 @@ trp_log_write(struct trp_log *log, uint64_t now_ns, enum trp_log_kind kind,
 }
 
 void
-troupe_log(
-    troupe_self *self, troupe_log_level level, const char *format, ...)
+troupe_log(troupe_self *self, troupe_log_level level, const char *format, ...)
 {
     struct troupe_system *system;
     char path[512];
@@ -152,8 +152,7 @@ troupe_log(
     if (!trp_log_is_on(&system->log, level)) {
         return;
     }
-    trp_registry_path(self->core, self->ref, path,
-        sizeof path);
+    trp_registry_path(self->core, self->ref, path, sizeof path);
     va_start(args, format);
     trp_log_write(&system->log, troupe_now_ns(system), TRP_LOG_USER, level,
         path, format, args);

@@ -34,8 +34,8 @@ struct trp_log {
 static inline bool
 trp_log_is_on(const struct trp_log *log, troupe_log_level level)
 {
-    return log->hook.max_level != TROUPE_LOG_OFF &&
-           level >= TROUPE_LOG_ERROR && level <= log->hook.max_level;
+    return log->hook.max_level != TROUPE_LOG_OFF && level >= TROUPE_LOG_ERROR &&
+           level <= log->hook.max_level;
 }
 
 /* One line. `source` NULL: the name of the system. errno is kept. */

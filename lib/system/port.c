@@ -116,8 +116,7 @@ drain(troupe_port *port, struct trp_local *local)
             troupe_msg view;
 
             trp_item_view(&item, &view);
-            trp_dead_letter(
-                core, local, port->ref, &view, TROUPE_DEAD_STOPPED);
+            trp_dead_letter(core, local, port->ref, &view, TROUPE_DEAD_STOPPED);
             trp_item_release(local, &item);
         }
         if (trp_ring_is_drained(&port->cursor, &core->segments,
@@ -191,8 +190,8 @@ own_ring(troupe_port *port)
             return false;
         }
         port->owns = true;
-        trp_cursor_load(&port->cursor, &port->system->core.segments,
-            &port->cell->ring);
+        trp_cursor_load(
+            &port->cursor, &port->system->core.segments, &port->cell->ring);
     }
     return true;
 }
@@ -254,16 +253,16 @@ troupe_port_take(troupe_port *port, troupe_msg **msg)
     struct trp_box *box;
 
     if (port == NULL || msg == NULL) {
-        return trp_refuse(TROUPE_E_INVALID, call,
-            port == NULL ? "port" : "msg", "must not be NULL", "NULL");
+        return trp_refuse(TROUPE_E_INVALID, call, port == NULL ? "port" : "msg",
+            "must not be NULL", "NULL");
     }
     if (!port->has_item || port->is_taken) {
         return trp_refuse(TROUPE_E_STATE, call, "port",
             "has no message to take", "%s",
             port->has_item ? "given away" : "none");
     }
-    box = trp_item_own(&port->system->core,
-        trp_local_here(&port->system->core), &port->item);
+    box = trp_item_own(
+        &port->system->core, trp_local_here(&port->system->core), &port->item);
     if (box == NULL) {
         return TROUPE_E_NOMEM;
     }
@@ -298,10 +297,9 @@ troupe_port_send(troupe_port *port, troupe_ref to, const troupe_msg_type *type,
     struct trp_sending sending = {.core = NULL};
     troupe_status status = from_port(port, to, "troupe_port_send", &sending);
 
-    return status == TROUPE_OK
-               ? trp_send_copy(
-                     &sending, type, payload, type != NULL ? type->bytes : 0)
-               : status;
+    return status == TROUPE_OK ? trp_send_copy(&sending, type, payload,
+                                     type != NULL ? type->bytes : 0)
+                               : status;
 }
 
 troupe_status
@@ -319,8 +317,8 @@ troupe_port_tell(troupe_port *port, troupe_ref to, const troupe_msg_type *type,
     const void *payload)
 {
     if (port != NULL) {
-        trp_send_tell_outside(port->system, "troupe_port_tell", to, port->ref,
-            type, payload);
+        trp_send_tell_outside(
+            port->system, "troupe_port_tell", to, port->ref, type, payload);
     }
 }
 
@@ -342,6 +340,5 @@ troupe_port_watch(troupe_port *port, troupe_ref whom)
         return trp_refuse(TROUPE_E_INVALID, call, "whom",
             "must not be TROUPE_NONE or the port itself", "%u", whom.index);
     }
-    return trp_watch_add(
-        core, trp_local_here(core), whom, port->ref, NULL);
+    return trp_watch_add(core, trp_local_here(core), whom, port->ref, NULL);
 }

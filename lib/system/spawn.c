@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "system/spawn.h"
 #include "actor/cell.h"
 #include "base/options.h"
-#include "system/spawn.h"
 #include "system/system.h"
 
 #include <string.h>
@@ -51,8 +51,7 @@ check_type(const troupe_actor_type *type, const char *call)
     }
     if (type->size != sizeof *type) {
         troupe_actor_type copy;
-        troupe_status status =
-            trp_options_copy(&copy, sizeof copy, type, call);
+        troupe_status status = trp_options_copy(&copy, sizeof copy, type, call);
 
         if (status != TROUPE_OK) {
             return status;
@@ -63,8 +62,8 @@ check_type(const troupe_actor_type *type, const char *call)
         }
     }
     if (type->receive == NULL) {
-        return trp_refuse(TROUPE_E_INVALID, call, "type.receive",
-            "must not be NULL", "NULL");
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "type.receive", "must not be NULL", "NULL");
     }
     if (type->name == NULL) {
         return trp_refuse(
@@ -91,8 +90,7 @@ take_options(struct trp_birth *birth, const troupe_spawn_options *given,
     if (options.throughput > 65536 || options.reserved != 0) {
         return trp_refuse(TROUPE_E_INVALID, call,
             options.reserved != 0 ? "reserved" : "throughput",
-            options.reserved != 0 ? "must be 0"
-                                  : "must be between 1 and 65536",
+            options.reserved != 0 ? "must be 0" : "must be between 1 and 65536",
             "%u",
             options.reserved != 0 ? options.reserved : options.throughput);
     }
@@ -146,8 +144,8 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     if (status == TROUPE_OK) {
         trp_book(core, local, started, 1);
     } else if (status == TROUPE_E_EXISTS) {
-        trp_refuse(status, call, "name", "is taken by a sibling", "%.20s",
-            birth.name);
+        trp_refuse(
+            status, call, "name", "is taken by a sibling", "%.20s", birth.name);
     }
     return status;
 }
@@ -163,8 +161,7 @@ troupe_spawn(troupe_self *self, const troupe_actor_type *type,
         return trp_refuse(
             TROUPE_E_INVALID, call, "self", "must not be NULL", "NULL");
     }
-    status = spawn(self->core, self->ref, call,
-        type, options, child);
+    status = spawn(self->core, self->ref, call, type, options, child);
     if (status == TROUPE_E_STATE) {
         trp_refuse(status, call, "self", "is stopping", "%s", type->name);
     }

@@ -4,7 +4,8 @@
 
 #include <troupe/status.h>
 
-/* The rules for a name that a caller gives (tree.h); E_INVALID with a record. */
+/* The rules for a name that a caller gives (tree.h); E_INVALID with a record.
+ */
 troupe_status trp_spawn_check_name(const char *name, const char *call);
 
 #endif /* TRP_SYSTEM_SPAWN_H */

@@ -28,8 +28,7 @@ take_notices(troupe_system *system, troupe_port *port)
 
 /* False: the deadline has passed, or nothing can run any more. */
 static bool
-await_readable(
-    troupe_system *system, troupe_port *port, uint64_t deadline_ns)
+await_readable(troupe_system *system, troupe_port *port, uint64_t deadline_ns)
 {
     struct pollfd fd = {.fd = troupe_port_fd(port), .events = POLLIN};
     uint64_t now_ns = trp_clock_ns();
@@ -44,8 +43,8 @@ await_readable(
 }
 
 static troupe_status
-await_notices(troupe_system *system, troupe_port *port, size_t count,
-    uint64_t timeout_ns)
+await_notices(
+    troupe_system *system, troupe_port *port, size_t count, uint64_t timeout_ns)
 {
     uint64_t deadline_ns = trp_clock_after(trp_clock_ns(), timeout_ns);
 
@@ -72,8 +71,8 @@ stop_and_watch(troupe_system *system, troupe_port *port,
         bool added = false;
 
         if (status == TROUPE_OK) {
-            status = trp_watch_add(&system->core, NULL, actors[i],
-                troupe_port_ref(port), &added);
+            status = trp_watch_add(
+                &system->core, NULL, actors[i], troupe_port_ref(port), &added);
         }
         if (status != TROUPE_OK) {
             return status;

@@ -51,8 +51,8 @@ trp_system_log(troupe_system *system, enum trp_log_kind kind,
     va_list args;
 
     va_start(args, format);
-    trp_log_write(&system->log, troupe_now_ns(system), kind, level, NULL,
-        format, args);
+    trp_log_write(
+        &system->log, troupe_now_ns(system), kind, level, NULL, format, args);
     va_end(args);
 }
 
@@ -177,8 +177,8 @@ rest(struct trp_worker *worker)
     struct trp_core *core = local->self.core;
     uint64_t state =
         trp_load_acquire(&core->sched.idle.state); /* pairs: idle.state */
-    bool all = core->sched.driven ||
-               trp_idle_parked(state) + 1 >= core->sched.count;
+    bool all =
+        core->sched.driven || trp_idle_parked(state) + 1 >= core->sched.count;
 
     trp_pool_trim(&core->segments, &local->segments, all);
     trp_pool_trim(&core->messages, &local->messages, all);
@@ -210,8 +210,7 @@ make_guardians(struct trp_core *core)
         trp_cell_create(core, NULL, TROUPE_NONE, &user, &core->user);
 
     if (status == TROUPE_OK) {
-        status =
-            trp_cell_create(core, NULL, TROUPE_NONE, &ports, &core->ports);
+        status = trp_cell_create(core, NULL, TROUPE_NONE, &ports, &core->ports);
     }
     return status;
 }
@@ -252,14 +251,12 @@ make_system(troupe_system *system, const troupe_system_options *options,
         (troupe_log_format)system->tunables.value[TRP_TROUPE_LOG_FORMAT];
     system->log.name = system->name;
     core->name = system->name;
-    core->throughput =
-        (uint32_t)system->tunables.value[TRP_TROUPE_THROUGHPUT];
+    core->throughput = (uint32_t)system->tunables.value[TRP_TROUPE_THROUGHPUT];
     core->dead_letter = options->dead_letter;
     core->on_user_gone = on_user_gone;
     core->on_mismatch = on_mismatch;
-    core->first_generation = system->is_simulation
-                                 ? 1
-                                 : (uint32_t)trp_rng_next(&rng) | 1;
+    core->first_generation =
+        system->is_simulation ? 1 : (uint32_t)trp_rng_next(&rng) | 1;
     if (trp_heap_may_grow(&core->heap)) {
         system->fork_page = trp_arena_fork_page();
     }
@@ -324,8 +321,8 @@ warn_of_unknown_variables(troupe_system *system)
 }
 
 static struct trp_sched_options
-sched_options(const troupe_system_options *options,
-    struct trp_tunables *tunables)
+sched_options(
+    const troupe_system_options *options, struct trp_tunables *tunables)
 {
     struct trp_sched_options sched = {
         .run = trp_turn,
@@ -353,8 +350,7 @@ sched_options(const troupe_system_options *options,
 }
 
 troupe_status
-troupe_system_create(
-    const troupe_system_options *given, troupe_system **result)
+troupe_system_create(const troupe_system_options *given, troupe_system **result)
 {
     troupe_system_options options = {0};
     struct trp_tunables tunables;
@@ -368,8 +364,7 @@ troupe_system_create(
             "must not be NULL", "NULL");
     }
     if (given != NULL) {
-        status =
-            trp_options_copy(&options, sizeof options, given, create_call);
+        status = trp_options_copy(&options, sizeof options, given, create_call);
     }
     if (status == TROUPE_OK) {
         status = check_options(&options);
@@ -559,15 +554,14 @@ troupe_system_await_idle(troupe_system *system, uint64_t timeout_ns)
         trp_system_turn(system, 0);
         return TROUPE_OK;
     }
-    return trp_idle_await_quiet(&system->core.sched,
-               trp_clock_after(trp_clock_ns(), timeout_ns))
+    return trp_idle_await_quiet(
+               &system->core.sched, trp_clock_after(trp_clock_ns(), timeout_ns))
                ? TROUPE_OK
                : TROUPE_E_TIMEOUT;
 }
 
 size_t
-troupe_system_describe(
-    const troupe_system *system, char *text, size_t bytes)
+troupe_system_describe(const troupe_system *system, char *text, size_t bytes)
 {
     if (system == NULL) {
         if (text != NULL && bytes > 0) {

@@ -15,7 +15,7 @@ struct troupe_system {
     /* constant after creation */
     struct trp_tunables tunables;
     char name[64];
-    uint64_t start_ns; /* on the monotonic clock */
+    uint64_t start_ns;  /* on the monotonic clock */
     bool is_simulation; /* driven with a seed: time is virtual */
     void *fork_page;    /* core.alive is in it */
 

@@ -46,10 +46,11 @@ parse_generated(const char *name, size_t length, troupe_ref *ref)
     return *end == '\0';
 }
 
-/* The child of `parent` (an index; 0: a root) with this name, or TROUPE_NONE. */
+/* The child of `parent` (an index; 0: a root) with this name, or TROUPE_NONE.
+ */
 static troupe_ref
-find_child(struct trp_core *core, uint32_t parent, const char *name,
-    size_t length)
+find_child(
+    struct trp_core *core, uint32_t parent, const char *name, size_t length)
 {
     troupe_ref ref = TROUPE_NONE;
 
@@ -88,13 +89,12 @@ troupe_child(const troupe_self *self, const char *name)
     if (self == NULL || name == NULL) {
         return TROUPE_NONE;
     }
-    return find_child(self->core, trp_cell_index(self->core, self->cell), name,
-        strlen(name));
+    return find_child(
+        self->core, trp_cell_index(self->core, self->cell), name, strlen(name));
 }
 
 size_t
-troupe_children(
-    const troupe_self *self, troupe_ref *children, size_t capacity)
+troupe_children(const troupe_self *self, troupe_ref *children, size_t capacity)
 {
     struct trp_core *core;
     struct trp_cold *cold;
@@ -158,8 +158,7 @@ strip_system(const struct trp_core *core, const char *path)
 }
 
 troupe_status
-troupe_lookup(
-    const troupe_system *system, const char *path, troupe_ref *actor)
+troupe_lookup(const troupe_system *system, const char *path, troupe_ref *actor)
 {
     static const char call[] = "troupe_lookup";
     troupe_status status = trp_system_check(system, call);

@@ -109,7 +109,7 @@ option_of(const troupe_system_options *options, size_t index, bool *is_set)
 {
     const uint64_t members[] = {
 #define TUNABLE(variable, member, unit, value, least, most, help)              \
-    (uint64_t)options->member,
+    (uint64_t) options->member,
 #include "system/tunables.def"
 #undef TUNABLE
     };
@@ -182,9 +182,9 @@ trp_tunables_describe(
             snprintf(value, sizeof value, "%llu",
                 (unsigned long long)tunables->value[i]);
         }
-        written = snprintf(room != 0 ? text + length : NULL, room,
-            "%s=%s (%s)\n", list[i].variable, value,
-            sources[tunables->source[i]]);
+        written =
+            snprintf(room != 0 ? text + length : NULL, room, "%s=%s (%s)\n",
+                list[i].variable, value, sources[tunables->source[i]]);
         length += written > 0 ? (size_t)written : 0;
     }
     return length;
