@@ -8,8 +8,12 @@
 
 #include <string.h>
 
-/* Cold parts are made usable this many at a time: 3 pages of 4 KiB. */
+/*
+ * Cold parts are made usable this many at a time: 48 pages of 4 KiB, later 3
+ * large pages.
+ */
 #define COLD_STEP UINT32_C(4096)
+#define COLD_LARGE_STEP UINT32_C(131072)
 
 /* Makes the cold part of cell `index` usable. Idempotent: nobody waits. */
 static bool
@@ -17,19 +21,27 @@ commit_cold(struct trp_core *core, uint32_t index)
 {
     uint32_t from =
         trp_load_acquire(&core->cold_committed); /* pairs: cell.cold */
-    uint32_t to = (index / COLD_STEP + 1) * COLD_STEP;
+    uint32_t end = (uint32_t)(core->cold_bytes / sizeof(struct trp_cold));
+    uint32_t step = from >= COLD_LARGE_STEP ? COLD_LARGE_STEP : COLD_STEP;
+    uint32_t to = (index / step + 1) * step;
+    size_t bytes;
 
     if (TRP_LIKELY(index < from)) {
         return true;
     }
+    if (to > end) {
+        to = end;
+    }
+    bytes = (size_t)(to - from) * sizeof(struct trp_cold);
     if (!trp_heap_may_grow(&core->heap) ||
-        !trp_arena_commit(
-            &core->cold[from], (size_t)(to - from) * sizeof(struct trp_cold))) {
+        !trp_arena_commit(&core->cold[from], bytes)) {
         return false;
     }
-    while (from < to && !trp_cas_acq_rel(&core->cold_committed, /* pairs:
-                                                                   cell.cold */
-                            &from, to)) {
+    if (step == COLD_LARGE_STEP) {
+        trp_arena_use_large_pages(&core->cold[from], bytes);
+    }
+    /* pairs: cell.cold */
+    while (from < to && !trp_cas_acq_rel(&core->cold_committed, &from, to)) {
     }
     return true;
 }

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/arena.h"
 
+#include <stdint.h>
 #include <sys/mman.h>
 
 void *
 trp_arena_reserve(size_t bytes)
 {
-    void *base = mmap(NULL, bytes, PROT_NONE,
+    size_t more = bytes + TRP_ARENA_HUGE;
+    char *start = mmap(NULL, more, PROT_NONE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base;
+    size_t before;
 
-    if (base == MAP_FAILED) {
+    if (start == MAP_FAILED) {
         return NULL;
     }
+    before =
+        (TRP_ARENA_HUGE - (uintptr_t)start % TRP_ARENA_HUGE) % TRP_ARENA_HUGE;
+    base = start + before;
+    if (before != 0) {
+        munmap(start, before);
+    }
+    munmap(base + bytes, more - before - bytes);
     /* A core dump of gigabytes of nothing helps nobody; failure is harmless. */
     (void)madvise(base, bytes, MADV_DONTDUMP);
     return base;
@@ -33,6 +44,12 @@ trp_arena_commit(void *at, size_t bytes)
     }
     (void)madvise(at, bytes, MADV_DODUMP);
     return true;
+}
+
+void
+trp_arena_use_large_pages(void *at, size_t bytes)
+{
+    (void)madvise(at, bytes, MADV_HUGEPAGE);
 }
 
 void

@@ -14,10 +14,15 @@
 
 #define TRP_ARENA_PAGE ((size_t)4096)
 
-/* NULL when the address space is not to be had. */
+#define TRP_ARENA_HUGE ((size_t)2 * 1024 * 1024) /* a large page */
+
+/* Aligned to TRP_ARENA_HUGE; NULL when there is no such address space. */
 void *trp_arena_reserve(size_t bytes);
 void trp_arena_release(void *base, size_t bytes); /* NULL is allowed */
 bool trp_arena_commit(void *at, size_t bytes);
+/* A committed part will all be used: large pages where there are any. A hint.
+ */
+void trp_arena_use_large_pages(void *at, size_t bytes);
 void trp_arena_decommit(void *at, size_t bytes);
 
 /* A page that a forked child finds zeroed, or NULL. */

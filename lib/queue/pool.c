@@ -127,20 +127,30 @@ depot_pop(struct trp_pool *pool, struct trp_pool_class *c)
     return first;
 }
 
-/* Makes the units below `end` usable. Idempotent, so nobody waits. */
+/*
+ * Makes the units below `end` usable; after the first 2 MiB of a region in
+ * large pages, or a thousand page faults would cost more than what the blocks
+ * are for. Idempotent, so nobody waits.
+ */
 static bool
 commit(struct trp_pool *pool, struct trp_pool_class *c, uint32_t end)
 {
     uint32_t from = trp_load_acquire(&c->committed); /* pairs: pool.commit */
     uint32_t mask = ~((UINT32_C(1) << pool->region_shift) - 1);
     uint32_t region_end = (c->start & mask) - mask; /* start of the next one */
-    uint32_t to;
+    uint32_t step, to;
+    bool huge;
 
     if (end <= from) {
         return true;
     }
-    to = end - from < COMMIT_UNITS ? from + COMMIT_UNITS : end;
-    to = (to + COMMIT_UNITS - 1) & ~(COMMIT_UNITS - 1);
+    step = COMMIT_UNITS;
+    huge = ((uint64_t)(from & ~mask) << pool->unit_shift) >= TRP_ARENA_HUGE;
+    if (huge && step < TRP_ARENA_HUGE >> pool->unit_shift) {
+        step = (uint32_t)(TRP_ARENA_HUGE >> pool->unit_shift);
+    }
+    to = end - from < step ? from + step : end;
+    to = (to + step - 1) & ~(step - 1);
     if (to > region_end) {
         to = region_end;
     }
@@ -150,6 +160,10 @@ commit(struct trp_pool *pool, struct trp_pool_class *c, uint32_t end)
         !trp_arena_commit((void *)&pool->links[from],
             (size_t)(to - from) * sizeof(uint64_t))) {
         return false;
+    }
+    if (huge) {
+        trp_arena_use_large_pages(trp_pool_address(pool, from),
+            (size_t)(to - from) << pool->unit_shift);
     }
     /* The larger value stays, whoever comes first. */
     while (from < to && !trp_cas_acq_rel(&c->committed, &from,
@@ -387,16 +401,35 @@ relink(struct trp_pool *pool, uint32_t class, uint32_t end)
 }
 
 /*
+ * Claims what was made usable and never handed out: then no page is shared with
+ * anybody. Returns the end of what is ours; TRP_POOL_NONE: somebody was faster.
+ */
+static uint32_t
+claim_rest(struct trp_pool_class *c, uint32_t class, uint32_t end)
+{
+    uint32_t committed =
+        trp_load_acquire(&c->committed); /* pairs: pool.commit */
+    uint32_t rest = committed > end ? (committed - end) >> class << class : 0;
+    uint32_t top = end + rest < c->end ? end + rest : c->end;
+
+    return top == end ||
+                   trp_cas_acq_rel(&c->bump, &end, top) /* pairs: pool.bump */
+               ? top
+               : TRP_POOL_NONE;
+}
+
+/*
  * Nobody holds a block of this class: if all of them are in the depot, forget
- * them and start afresh. A thread that bumps meanwhile makes the CAS fail.
+ * them and start afresh.
  */
 static void
 reset(struct trp_pool *pool, uint32_t class)
 {
     struct trp_pool_class *c = &pool->class[class];
+    uint32_t first = class << pool->region_shift;
     uint32_t end = trp_load_acquire(&c->bump); /* pairs: pool.bump */
     uint32_t blocks = 0;
-    uint32_t list;
+    uint32_t list, top;
 
     if (((uint64_t)(end - c->start) << pool->unit_shift) < DIRTY_WORTH) {
         return;
@@ -408,28 +441,22 @@ reset(struct trp_pool *pool, uint32_t class)
      * that we hold them all.
      */
     end = trp_load_acquire(&c->bump); /* pairs: pool.bump */
-    if (blocks != 0 && blocks == (end - c->start) >> class) {
-        uint32_t first = class << pool->region_shift;
-        uint32_t expected = end;
-        size_t bytes = (size_t)(end - first) << pool->unit_shift;
-        size_t link_bytes = (size_t)(end - first) * sizeof(uint64_t);
-
-        /*
-         * Pages first: from the CAS on the blocks may be taken again. Until
-         * then all of them are ours; a page that `end` cuts is shared.
-         */
-        trp_arena_decommit(
-            trp_pool_address(pool, first), bytes & ~(TRP_ARENA_PAGE - 1));
-        trp_arena_decommit(
-            (void *)&pool->links[first], link_bytes & ~(TRP_ARENA_PAGE - 1));
-        if (trp_cas_acq_rel(
-                &c->bump, &expected, c->start)) { /* pairs: pool.bump */
-            return;
-        }
-        relink(pool, class, end);
+    top = blocks != 0 && blocks == (end - c->start) >> class ? claim_rest(c,
+                                                                   class, end)
+                                                             : TRP_POOL_NONE;
+    if (top == TRP_POOL_NONE) {
+        push_all(pool, class, list, false);
         return;
     }
-    push_all(pool, class, list, false);
+    /* Pages first: from the CAS on the blocks may be taken again. */
+    trp_arena_decommit(trp_pool_address(pool, first),
+        ((size_t)(top - first) << pool->unit_shift) & ~(TRP_ARENA_PAGE - 1));
+    trp_arena_decommit((void *)&pool->links[first],
+        ((size_t)(top - first) * sizeof(uint64_t)) & ~(TRP_ARENA_PAGE - 1));
+    end = top;
+    if (!trp_cas_acq_rel(&c->bump, &end, c->start)) { /* pairs: pool.bump */
+        relink(pool, class, top);
+    }
 }
 
 void
