@@ -350,18 +350,24 @@ can_go_on(const struct connection *connection)
                (connection->pending.length > 0 && pipeline->due < DUE_MOST));
 }
 
+/* False when the connection is closed, or has to be. */
+static bool
+write_and_parse(struct connection *connection)
+{
+    do {
+        if (!write_answers(connection)) {
+            return false;
+        }
+    } while (parse_pending(connection));
+    return !connection->closing;
+}
+
 /* Parses, writes and sends until one of the three has to wait. */
 static void
 work(struct connection *connection)
 {
     do {
-        do {
-            if (!write_answers(connection)) {
-                connection_close(connection);
-                return;
-            }
-        } while (parse_pending(connection));
-        if (connection->closing || !send_output(connection)) {
+        if (!write_and_parse(connection) || !send_output(connection)) {
             connection_close(connection);
             return;
         }
