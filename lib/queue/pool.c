@@ -468,7 +468,7 @@ trp_pool_trim(struct trp_pool *pool, struct trp_pool_cache *cache, bool all)
         return;
     }
     /* relaxed: an estimate that only decides when to trim. */
-    large = trp_load_relaxed(&pool->dirty_bytes) >= DIRTY_WORTH;
+    large = all && trp_load_relaxed(&pool->dirty_bytes) >= DIRTY_WORTH;
     if (large) {
         trp_store_relaxed(&pool->dirty_bytes, 0); /* relaxed: as above */
     }
