@@ -60,6 +60,14 @@ trp_sched_init(struct trp_sched *sched, struct trp_heap *heap,
     return TROUPE_OK;
 }
 
+/* How many workers there are is settled: they may look at each other. */
+static void
+let_go(struct trp_sched *sched)
+{
+    trp_store_release(&sched->go, 1); /* pairs: sched.go */
+    trp_futex_wake(&sched->go, INT32_MAX);
+}
+
 troupe_status
 trp_sched_start(
     struct trp_sched *sched, const struct trp_sched_options *options)
@@ -85,6 +93,7 @@ trp_sched_start(
             sched->steal = TRP_STEAL_OFF;
         }
     }
+    let_go(sched);
     return TROUPE_OK;
 }
 
@@ -92,6 +101,7 @@ void
 trp_sched_stop(struct trp_sched *sched)
 {
     trp_store_release(&sched->stopping, 1); /* pairs: sched.stopping */
+    let_go(sched);
     trp_idle_wake_all(sched);
     for (uint32_t i = 0; i < sched->count; i++) {
         if (sched->workers[i].started) {

@@ -270,8 +270,12 @@ void *
 trp_worker_thread(void *user)
 {
     struct trp_worker *worker = user;
+    struct trp_sched *sched = worker->sched;
 
     trp_thread.worker = worker;
+    while (trp_load_acquire(&sched->go) == 0) { /* pairs: sched.go */
+        trp_futex_wait(&sched->go, 0, TRP_FUTEX_FOREVER);
+    }
     for (;;) {
         struct trp_task *task = trp_worker_pick(worker);
 

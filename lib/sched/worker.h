@@ -114,6 +114,7 @@ struct trp_sched {
     TRP_ALIGNED(64) struct trp_idle idle;
     TRP_ALIGNED(64) struct trp_inject inject;
     TRP_ATOMIC(uint32_t) stopping;
+    TRP_ATOMIC(uint32_t) go; /* futex: all threads are there, or none will be */
     TRP_ATOMIC(uint64_t) foreign_wakes; /* wakes by threads without a worker */
 
     /* driven: readable while something can run; see trp_sched_settle() */

@@ -12,6 +12,7 @@
 enum trp_log_kind {
     TRP_LOG_USER, /* the user's: never held back */
     TRP_LOG_START,
+    TRP_LOG_WORKERS,
     TRP_LOG_MISMATCH,
     TRP_LOG_STOP,
     TRP_LOG_KINDS

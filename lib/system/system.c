@@ -391,6 +391,11 @@ troupe_system_create(const troupe_system_options *given, troupe_system **result)
         free_system(system);
         return status;
     }
+    if (system->core.sched.count < sched.workers) {
+        trp_system_log(system, TRP_LOG_WORKERS, TROUPE_LOG_WARN,
+            "%u of %u workers could be started", system->core.sched.count,
+            sched.workers);
+    }
     system->tunables.value[TRP_TROUPE_WORKERS] = system->core.sched.count;
     if ((options.flags & TROUPE_SYSTEM_IGNORE_ENV) == 0) {
         warn_of_unknown_variables(system);
