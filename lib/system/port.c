@@ -110,7 +110,9 @@ drain(troupe_port *port, struct trp_local *local)
     struct trp_item item;
     int rests = 0;
 
-    trp_cursor_load(&port->cursor, &core->segments, &port->cell->ring);
+    if (!port->owns) { /* else the cursor is ahead of what is published */
+        trp_cursor_load(&port->cursor, &core->segments, &port->cell->ring);
+    }
     for (;;) {
         while (trp_ring_pop(&port->cursor, &port->cell->ring, &item)) {
             troupe_msg view;

@@ -14,6 +14,10 @@
 
 /* Create, stop, destroy. */
 
+/* core.closing: 0, then these. */
+#define CLOSING_BEGUN 1u /* refuse what comes from outside */
+#define CLOSING_ASKED 2u /* and whoever asked for the stop has done so */
+
 static const char create_call[] = "troupe_system_create";
 
 /* --- checks --------------------------------------------------------------- */
@@ -418,8 +422,13 @@ troupe_system_request_stop(troupe_system *system)
         return;
     }
     core = &system->core;
-    if (trp_swap_acq_rel(&core->closing, 1) != 0) { /* pairs: system.closing */
-        return;
+    {
+        uint32_t found = 0;
+
+        if (!trp_cas_acq_rel(&core->closing, &found, /* pairs: system.closing */
+                CLOSING_BEGUN)) {
+            return;
+        }
     }
     local = trp_local_here(core);
     user = trp_cell_at(core, core->user.index);
@@ -431,7 +440,30 @@ troupe_system_request_stop(troupe_system *system)
     trp_lock_release(&cold->lock);
     trp_stop_children_in_line(core, local, user);
     trp_mailbox_request(core, local, core->user, TRP_RING_SIGNAL);
+    /*
+     * The last access: who waits for it may destroy the system. The wake-up
+     * needs the address only.
+     */
+    trp_store_release(&core->closing, CLOSING_ASKED); /* pairs: system.closing
+                                                       */
     trp_futex_wake(&core->closing, INT32_MAX);
+}
+
+/* Until a request has been made completely; false: the deadline has passed. */
+static bool
+await_request(struct trp_core *core, uint64_t deadline_ns)
+{
+    bool in_time = true;
+
+    for (;;) {
+        uint32_t closing =
+            trp_load_acquire(&core->closing); /* pairs: system.closing */
+
+        if (closing == CLOSING_ASKED || !in_time) {
+            return closing == CLOSING_ASKED;
+        }
+        in_time = trp_futex_wait(&core->closing, closing, deadline_ns);
+    }
 }
 
 troupe_status
@@ -439,7 +471,6 @@ troupe_system_wait(troupe_system *system, uint64_t timeout_ns)
 {
     static const char call[] = "troupe_system_wait";
     troupe_status status = trp_system_check_outside(system, call);
-    uint64_t deadline_ns;
 
     if (status != TROUPE_OK) {
         return status;
@@ -448,16 +479,10 @@ troupe_system_wait(troupe_system *system, uint64_t timeout_ns)
         return trp_refuse(TROUPE_E_STATE, call, "system",
             "is driven: nobody else could run it", "%s", system->name);
     }
-    deadline_ns = trp_clock_after(trp_clock_ns(), timeout_ns);
-    while (trp_load_acquire(&system->core.closing) == 0) { /* pairs:
-                                                              system.closing */
-        if (!trp_futex_wait(&system->core.closing, 0, deadline_ns)) {
-            return trp_load_acquire(&system->core.closing) != 0
-                       ? TROUPE_OK
-                       : TROUPE_E_TIMEOUT; /* pairs: system.closing */
-        }
-    }
-    return TROUPE_OK;
+    return await_request(
+               &system->core, trp_clock_after(trp_clock_ns(), timeout_ns))
+               ? TROUPE_OK
+               : TROUPE_E_TIMEOUT;
 }
 
 static bool
@@ -507,6 +532,7 @@ troupe_system_stop(troupe_system *system)
         return status;
     }
     troupe_system_request_stop(system);
+    (void)await_request(&system->core, TRP_FUTEX_FOREVER);
     if (!await_actors(system)) {
         trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_WARN,
             "%zu actors are still busy after the grace period",
