@@ -8,11 +8,14 @@ void *
 trp_arena_reserve(size_t bytes)
 {
     size_t more = bytes + TRP_ARENA_HUGE;
-    char *start = mmap(NULL, more, PROT_NONE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    char *base;
+    char *start, *base;
     size_t before;
 
+    if (more < bytes) {
+        return NULL;
+    }
+    start = mmap(NULL, more, PROT_NONE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) {
         return NULL;
     }

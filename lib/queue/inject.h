@@ -64,6 +64,20 @@ trp_inject_take(struct trp_inject *inject)
     return list;
 }
 
+/* Where nobody else pushes or takes meanwhile. */
+static inline uint32_t
+trp_inject_count(struct trp_inject *inject)
+{
+    struct trp_node *node =
+        trp_load_acquire(&inject->newest); /* pairs: inject.push */
+    uint32_t count = 0;
+
+    for (; node != NULL; count++) {
+        node = trp_load_relaxed(&node->next); /* relaxed: published above */
+    }
+    return count;
+}
+
 static inline bool
 trp_inject_is_empty(struct trp_inject *inject)
 {

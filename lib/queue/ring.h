@@ -90,8 +90,11 @@
 #define TRP_RING_REGION_SHIFT 23u /* 2 GiB of segments per class */
 #define TRP_RING_FIRST_SLOTS 8u   /* of a segment of class 0 */
 
-/* From this capacity on head is published every 16th message only. */
-#define TRP_RING_LAZY_CAPACITY 64u
+/*
+ * From this capacity on, which 64 waiting messages lead to, head is published
+ * every 16th message only.
+ */
+#define TRP_RING_LAZY_CAPACITY 128u
 #define TRP_RING_LAZY_MASK 15u
 
 struct trp_slot {

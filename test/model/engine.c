@@ -32,6 +32,8 @@
 /* What a look at the clock costs, and a thread that was off its core. */
 #define CLOCK_TICK_NS 50
 #define CLOCK_GAP_NS 30000
+/* So long a thread may be off its core while others run. */
+#define SURPRISE_MOST_NS 20000000
 
 enum state { ENDED, RUNNABLE, ASLEEP, JOINING, AWAITS_SLEEP, AWAITS_REST };
 
@@ -689,8 +691,12 @@ surprise(void)
         return false;
     }
     for (int i = 0; i < engine.count; i++) {
-        if (engine.threads[i].state == ASLEEP) {
-            asleep[count++] = &engine.threads[i];
+        struct thread *thread = &engine.threads[i];
+
+        if (thread->state == ASLEEP &&
+            (thread->deadline_ns == MODEL_FOREVER ||
+                thread->deadline_ns < engine.clock_ns + SURPRISE_MOST_NS)) {
+            asleep[count++] = thread;
         }
     }
     if (count == 0) {

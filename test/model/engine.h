@@ -35,7 +35,8 @@
  *           1, 2 ... so that the first failure is a short one.
  *
  * Time is virtual. A sleeper with a deadline wakes when nobody else can run, or
- * early, if the mode decides so: real clocks run while a thread does not.
+ * early, if the mode decides so and the deadline is near: real clocks run while
+ * a thread does not.
  *
  * What it finds: wrong protocols, lost wake-ups, deadlocks, endless loops, and
  * what needs a store to be seen late.

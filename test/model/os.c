@@ -2,8 +2,8 @@
 
 /*
  * The operating system of a model. The sources of lib/os are the real ones: the
- * linker (--wrap) gives them these calls instead of libc's. Only
- * lib/os/thread.h is implemented here.
+ * linker (--wrap) gives them these calls instead of libc's, and those of
+ * os_memory.c. Only lib/os/thread.h is implemented here.
  */
 
 #include "os.h"
@@ -40,8 +40,6 @@ ssize_t __real_read(int fd, void *to, size_t bytes);
 ssize_t __real_write(int fd, const void *from, size_t bytes);
 int __real_close(int fd);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
-int __real_madvise(void *at, size_t bytes, int advice);
-int __wrap_madvise(void *at, size_t bytes, int advice);
 
 static uint64_t
 deadline_of(const struct timespec *timeout)
@@ -88,14 +86,6 @@ __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     now->tv_sec = (time_t)(now_ns / UINT64_C(1000000000));
     now->tv_nsec = (long)(now_ns % UINT64_C(1000000000));
     return 0;
-}
-
-/* Pages are given back: a thread that still uses them may come before. */
-int
-__wrap_madvise(void *at, size_t bytes, int advice)
-{
-    model_step(MODEL_AT("madvise"));
-    return __real_madvise(at, bytes, advice);
 }
 
 /* --- event descriptors ---------------------------------------------------- */

@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-#define REGION_SHIFT 13
-#define HELD_MAX 64
+#define REGION_SHIFT 16
+#define HELD_MAX 256
 #define THREADS 3
 /* Large enough for trim to care, one block per magazine: see pool.c. */
 #define TRIM_CLASS 7u
@@ -349,12 +349,25 @@ trim(void *user)
     }
 }
 
-/* All blocks are in the depot: trim resets the region, others take from it. */
+/*
+ * All blocks are in the depot. Nothing that is usable was never handed out, or
+ * two blocks: trim takes them first.
+ */
+static void
+begin_reset(void)
+{
+    struct trp_pool_class *c = &pool.class[TRIM_CLASS];
+
+    begin(TRIM_CLASS);
+    fill_depot(TRIM_BLOCKS);
+    c->committed = c->bump + (2 * model_choose(2) << TRIM_CLASS);
+}
+
+/* Trim resets the region, others take from it. */
 static void
 reset(void)
 {
-    begin(TRIM_CLASS);
-    fill_depot(TRIM_BLOCKS);
+    begin_reset();
     run_three((void (*const[])(void *)){trim, take_two_give_two, take_and_give},
         (void *const[]){with(1, 1), with(0, 1), with(2, 1)}, 3);
     check_rest();
@@ -364,8 +377,7 @@ reset(void)
 static void
 reset_twice(void)
 {
-    begin(TRIM_CLASS);
-    fill_depot(TRIM_BLOCKS);
+    begin_reset();
     run_three((void (*const[])(void *)){trim, trim, take_and_give},
         (void *const[]){with(1, 1), with(2, 1), with(0, 2)}, 3);
     check_rest();

@@ -191,11 +191,8 @@ run_path(void)
 }
 
 static void
-run_mode(enum model_mode mode)
+run_mode(enum model_mode mode, uint64_t schedules)
 {
-    uint32_t percent = now.scenario->percent != 0 ? now.scenario->percent : 100;
-    uint64_t schedules = (asked.schedules * percent + 99) / 100;
-
     memset(&now.result, 0, sizeof now.result);
     now.schedules = now.steps = 0;
     now.searched = -1;
@@ -223,8 +220,36 @@ run_mode(enum model_mode mode)
 }
 
 static void
+run_modes(uint64_t schedules)
+{
+    for (int mode = 0; mode < MODES; mode++) {
+        if (asked.mode < 0 || asked.mode == mode) {
+            run_mode((enum model_mode)mode, schedules);
+        }
+        fflush(stdout);
+        if (asked.expect_failure && has_failed()) {
+            return;
+        }
+    }
+}
+
+/* A planted fault: a few schedules in each mode, then more, until it shows. */
+static void
+hunt(void)
+{
+    for (uint64_t schedules = 500; !has_failed(); schedules *= 4) {
+        if (schedules >= asked.schedules) {
+            run_modes(asked.schedules);
+            return;
+        }
+        run_modes(schedules);
+    }
+}
+
+static void
 run_scenario(const struct model_scenario *scenario)
 {
+    uint32_t percent = scenario->percent != 0 ? scenario->percent : 100;
     uint64_t steps = now.all_steps;
     uint32_t found = now.found;
 
@@ -236,11 +261,10 @@ run_scenario(const struct model_scenario *scenario)
     };
     printf("%s/%s:", asked.model, scenario->name);
     now.options.horizon = measure();
-    for (int mode = 0; mode < MODES; mode++) {
-        if (asked.mode < 0 || asked.mode == mode) {
-            run_mode((enum model_mode)mode);
-        }
-        fflush(stdout);
+    if (asked.expect_failure) {
+        hunt();
+    } else {
+        run_modes((asked.schedules * percent + 99) / 100);
     }
     printf(" %.1f M steps: %s\n", (double)(now.all_steps - steps) / 1e6,
         now.found == found     ? "ok"

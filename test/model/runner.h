@@ -4,7 +4,9 @@
 
 /*
  * The main() of a model program: runs its scenarios in all modes, reports
- * schedules and steps, and prints the command that repeats a failure.
+ * schedules and steps, and prints the command that repeats a failure. A planted
+ * fault is looked for in a few schedules of each mode, then in more, until one
+ * shows it.
  *
  *     model_ring                            everything
  *     model_ring --list

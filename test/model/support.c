@@ -10,13 +10,19 @@
 
 #define HEAP_BYTES ((size_t)4 * 1024 * 1024)
 #define FREED 0xdd
-/* Of each class: more than a schedule uses, and whole pages. */
+#define FREED_MAX 256
 #define COMMITTED_BLOCKS 512
 
 struct trp_heap model_heap;
 
 static TRP_ALIGNED(64) unsigned char heap_memory[HEAP_BYTES];
 static size_t heap_used;
+static uint64_t heap_live;
+static struct {
+    const unsigned char *block;
+    size_t bytes;
+} freed[FREED_MAX];
+static uint32_t freed_count;
 
 static void *
 alloc_from_heap(size_t bytes, size_t align, void *user)
@@ -25,6 +31,7 @@ alloc_from_heap(size_t bytes, size_t align, void *user)
 
     (void)align; /* at most 64 */
     (void)user;
+    heap_live += bytes;
     bytes = trp_round_up(bytes, 64);
     MODEL_ASSERT(heap_used + bytes <= HEAP_BYTES);
     heap_used += bytes;
@@ -36,20 +43,66 @@ static void
 free_to_heap(void *block, size_t bytes, void *user)
 {
     (void)user;
+    heap_live -= bytes;
     memset(block, FREED, bytes);
+    if (freed_count < FREED_MAX) {
+        freed[freed_count].block = block;
+        freed[freed_count++].bytes = bytes;
+    }
 }
 
 void
 model_heap_begin(void)
 {
-    heap_used = 0;
+    heap_used = heap_live = 0;
+    freed_count = 0;
     trp_heap_init(&model_heap, alloc_from_heap, free_to_heap, NULL);
 }
 
 uint64_t
 model_heap_live(void)
 {
-    return trp_load_relaxed(&model_heap.live_bytes);
+    return heap_live;
+}
+
+void
+model_heap_check_freed(void)
+{
+    for (uint32_t i = 0; i < freed_count; i++) {
+        for (size_t at = 0; at < freed[i].bytes; at++) {
+            MODEL_CHECK(freed[i].block[at] == FREED,
+                "byte %zu of a block of %zu was written after it was freed", at,
+                freed[i].bytes);
+        }
+    }
+}
+
+/* Usable from the start: enough of each class, and whole pages. */
+static uint32_t
+committed_units(const struct trp_pool *pool, uint32_t class)
+{
+    uint32_t units = (uint32_t)COMMITTED_BLOCKS << class;
+    uint32_t most = UINT32_C(1) << pool->region_shift;
+
+    return units < most ? units : most;
+}
+
+/* Only once, so that the first schedule is like all others. */
+static void
+commit_all(struct trp_pool *pool)
+{
+    for (uint32_t class = 0; class < pool->classes; class ++) {
+        uint32_t first = class << pool->region_shift;
+        uint32_t units = committed_units(pool, class);
+
+        if (!trp_arena_commit(trp_pool_address(pool, first),
+                (size_t)units << pool->unit_shift) ||
+            !trp_arena_commit(
+                &pool->links[first], units * sizeof *pool->links)) {
+            fprintf(stderr, "no memory for a pool\n");
+            exit(2);
+        }
+    }
 }
 
 static void
@@ -68,30 +121,9 @@ wipe(struct trp_pool *pool, uint32_t class, size_t wipe_bytes)
         pool->links[unit] = 0;
     }
     c->bump = c->start;
+    c->committed = (class << pool->region_shift) + committed_units(pool, class);
     c->depot = 0;
     c->foreign = 0;
-}
-
-/* Usable from the start, so that the first schedule is like all others. */
-static void
-commit_all(struct trp_pool *pool)
-{
-    for (uint32_t class = 0; class < pool->classes; class ++) {
-        uint32_t first = class << pool->region_shift;
-        uint32_t units = (uint32_t)COMMITTED_BLOCKS << class;
-
-        if (units > UINT32_C(1) << pool->region_shift) {
-            units = UINT32_C(1) << pool->region_shift;
-        }
-        if (!trp_arena_commit(trp_pool_address(pool, first),
-                (size_t)units << pool->unit_shift) ||
-            !trp_arena_commit(
-                &pool->links[first], units * sizeof *pool->links)) {
-            fprintf(stderr, "no memory for a pool\n");
-            exit(2);
-        }
-        pool->class[class].committed = first + units;
-    }
 }
 
 void

@@ -13,6 +13,8 @@ extern struct trp_heap model_heap;
 void model_heap_begin(void);
 /* The bytes that were allocated and not freed. */
 uint64_t model_heap_live(void);
+/* Fails if a block was written to after it was freed. */
+void model_heap_check_freed(void);
 
 /*
  * A pool as after init. The address space is reserved in the first schedule

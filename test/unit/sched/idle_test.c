@@ -86,13 +86,15 @@ parked(void)
 
 Test(sched_idle, the_counts_are_parts_of_one_word)
 {
-    uint64_t state =
-        3 * TRP_IDLE_PARKED + 5 * TRP_IDLE_SEARCHING + 1 * TRP_IDLE_WATCHING;
+    uint64_t state = 3 * TRP_IDLE_WAKEABLE + 5 * TRP_IDLE_SEARCHING +
+                     1 * TRP_IDLE_WATCHING + 2 * TRP_IDLE_MUTED;
 
-    cr_assert_eq(trp_idle_parked(state), 3);
+    cr_assert_eq(trp_idle_wakeable(state), 3);
+    cr_assert_eq(trp_idle_parked(state), 5);
     cr_assert_eq(trp_idle_searching(state), 5);
     cr_assert_eq(trp_idle_watching(state), 1);
-    cr_assert_eq(trp_idle_parked(UINT16_MAX * TRP_IDLE_PARKED), UINT16_MAX);
+    cr_assert_eq(trp_idle_parked(UINT16_MAX * TRP_IDLE_WAKEABLE), UINT16_MAX);
+    cr_assert_eq(trp_idle_parked(UINT16_MAX * TRP_IDLE_MUTED), UINT16_MAX);
 }
 
 Test(sched_idle, starting_and_stopping_leaves_nothing_behind)
@@ -244,7 +246,7 @@ Test(sched_idle, the_slot_of_a_stuck_worker_is_stolen)
 {
     for (uint32_t workers = 2; workers <= 4; workers += 2) {
         for (int round = 0; round < 20; round++) {
-                total = 0;
+            total = 0;
             open_sched(workers, round % 2 == 0 ? 0 : 20000);
             jobs[0].act = fill_the_slot_and_stay;
             cr_assert(trp_idle_await_quiet(&sched, FAR));
