@@ -179,6 +179,9 @@ trp_sched_runnable(struct trp_sched *sched)
 
     trp_worker_gather(worker);
     count = trp_deque_length(&worker->deque) + trp_deque_length(&worker->yield);
+    /* What there was no memory to queue. */
+    count += trp_inject_count(&worker->inbox) +
+             trp_inject_count(&worker->inbox_last);
     /* relaxed: one thread. */
     return count + (trp_load_relaxed(&worker->slot) != NULL ? 1 : 0);
 }
