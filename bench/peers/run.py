@@ -7,11 +7,12 @@
 One round runs each (bench, threads, peer) once, the peers in turn; each group of
 peers holds a lock file beside this script; each run has a time limit. A run during
 which other processes used more than 5% of a core (and more than 20 ms) is put
-into FILE.dirty instead, and tried again, three times at most per round, if it took
-less than five seconds. Before each group with two threads, a row "probe" has the rate
-of the hand-written two-core ping-pong: on virtual machines the distance between the
-two cores changes. A peer that fails or times out at a (bench, threads) is recorded
-with "FAIL" and not tried again there. SCALE per peer keeps a run at about 0.3 to 2 seconds.
+into FILE.dirty instead, and tried again, three times at most per round; not if it
+took more than five seconds, and not on a machine that is never quiet. Before each
+group with two threads, a row "probe" has the rate of the hand-written two-core
+ping-pong: on virtual machines the distance between the two cores changes. A peer that
+fails or times out at a (bench, threads) is recorded with "FAIL" and not tried again
+there. SCALE per peer keeps a run at about 0.3 to 2 seconds.
 """
 import argparse
 import fcntl
@@ -49,6 +50,7 @@ EXTRA = {"hand": [("n1fifo", 2)]}
 SCALES = {("caf017", "fjcreate"): 0.1, ("caf017", "churn"): 0.1,
           ("erlang25", "fjcreate"): 0.2, ("erlang25", "churn"): 0.2}
 
+HOPELESS = 15  # disturbed runs in a row: trying again would not help
 HZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -128,8 +130,9 @@ def measure(peer, bench, threads, args, out, bad):
     _, scale, env, _ = PEERS[peer]
     scale = SCALES.get((peer, bench), scale) * args.s
     cmd = ["timeout", str(args.limit), *command(peer, bench, threads, scale, args.troupe)]
-    for _ in range(3):
+    for _ in range(3 if args.disturbed < HOPELESS else 1):
         r, dirty, wall = run(cmd, {**os.environ, **env}, args.settle)
+        args.disturbed = args.disturbed + 1 if dirty else 0
         lines = [l for l in r.stdout.splitlines() if l.count(",") == 6]
         if r.returncode != 0 or not lines:
             out.write(f"{bench},{peer},{threads},FAIL,{r.returncode},0,0\n")
@@ -179,6 +182,7 @@ def arguments():
     a.add_argument("--settle", type=float, default=4.0, metavar="SECONDS",
                    help="how long to wait for a quiet machine before a run")
     args = a.parse_args()
+    args.disturbed = 0
     args.peers = args.p.split(",") if args.p else list(PEERS)
     args.benches = args.b.split(",") if args.b else BENCHES
     args.threads = [int(t) for t in args.t.split(",")] if args.t else [1, 2]

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BENCH_ROWS_H
+#define BENCH_ROWS_H
+
+/* Every row in one list: it makes the prototypes, the table and --list. */
+
+#include "harness.h"
+
+#define BENCH_ROW_MAP(X)                                                       \
+    X(pingpong, bench_pingpong, "messages", "2 actors, 5M round trips")        \
+    X(ring, bench_ring, "hops", "100 actors, one token, 5M hops")              \
+    X(count, bench_count, "messages", "1 producer, 1 counter, 10M messages")   \
+    X(n1, bench_n1, "messages", "64 producers x 100k, 1 counter")              \
+    X(fjthrput, bench_fjthrput, "messages", "1 driver, 60 workers x 200k")     \
+    X(big, bench_big, "messages", "120 actors x 20k pings to random peers")    \
+    X(ubench, bench_ubench, "hops", "8 actors, 40 tokens x 250k random hops")  \
+    X(chameneos, bench_chameneos, "messages", "100 creatures, 2M meetings")    \
+    X(dict, bench_dict, "messages", "20 clients x 100k requests, 10% writes")  \
+    X(bndbuf, bench_bndbuf, "messages", "buffer of 50, 40 + 40 actors x 10k")  \
+    X(fjcreate, bench_fjcreate, "actors", "1M actors, 1 message each")         \
+    X(churn, bench_churn, "actors", "1M actors, 100 alive, 1 reply each")      \
+    X(fib, bench_fib, "messages", "fib(27), an actor per call")                \
+    X(skynet, bench_skynet, "actors", "10-ary tree, 1M leaves, their sum")     \
+    X(memory, bench_memory, "actors", "RSS of 1M new actors; time to spawn")   \
+    X(memwarm, bench_memwarm, "actors",                                        \
+        "RSS after 1 message to each of 1M; time for that")                    \
+    X(self, bench_self, "messages", "an actor sends to itself, 10M")           \
+    X(spawn, bench_spawn_stop, "actors", "spawn + stop, no message, 1M")       \
+    X(post_wake, bench_post_wake, "posts",                                     \
+        "post to a sleeping system until handled, median")                     \
+    X(post, bench_post, "messages", "a foreign thread posts 2M to 1 actor")    \
+    X(pushpop, bench_pushpop, "messages",                                      \
+        "bursts of 64 to an actor at rest, 10M")
+
+struct bench_row {
+    const char *name;
+    void (*run)(struct bench *bench);
+    const char *counted; /* what the rate is of */
+    const char *text;
+};
+
+extern const struct bench_row bench_rows[];
+extern const size_t bench_row_count;
+
+const struct bench_row *bench_row_find(const char *name); /* or NULL */
+
+#define BENCH_ROW_PROTOTYPE(name, run, counted, text)                          \
+    void run(struct bench *bench);
+BENCH_ROW_MAP(BENCH_ROW_PROTOTYPE)
+#undef BENCH_ROW_PROTOTYPE
+
+#endif /* BENCH_ROWS_H */
