@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/system.h"
+
+#include "support/await.h"
+
+#include <troupe/port.h>
+
+#include <criterion/criterion.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static troupe_system *the_system;
+
+static void
+setup(void)
+{
+    troupe_system_options options = test_options();
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.name = "s";
+    the_system = test_open(&options);
+}
+
+static void
+teardown(void)
+{
+    test_close(the_system);
+}
+
+TestSuite(inspect, .init = setup, .fini = teardown);
+
+#define SEEN 64
+
+static struct seen {
+    troupe_actor_info info;
+    char path[128];
+    char type[32];
+} seen[SEEN];
+static size_t seen_count;
+static size_t stop_after;
+
+static bool
+note(const troupe_actor_info *info, void *user)
+{
+    struct seen *entry = &seen[seen_count];
+
+    cr_assert_eq(user, &seen_count);
+    cr_assert_lt(seen_count, SEEN);
+    cr_assert_geq(info->size, sizeof *info);
+    entry->info = *info;
+    (void)strncpy(entry->path, info->path, sizeof entry->path - 1);
+    (void)strncpy(entry->type, info->type, sizeof entry->type - 1);
+    seen_count++;
+    return seen_count != stop_after;
+}
+
+static const struct seen *
+find(const char *path)
+{
+    for (size_t i = 0; i < seen_count; i++) {
+        if (strcmp(seen[i].path, path) == 0) {
+            return &seen[i];
+        }
+    }
+    cr_assert(false, "%s was not visited", path);
+    return NULL;
+}
+
+static troupe_status
+inspect(const char *subtree)
+{
+    memset(seen, 0, sizeof seen);
+    seen_count = 0;
+    return troupe_inspect(the_system, subtree, note, &seen_count);
+}
+
+static troupe_ref child;
+
+static troupe_verdict
+have_child(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    child = test_spawn_doer_below(self, "child");
+    return TROUPE_CONTINUE;
+}
+
+static troupe_ref
+make_family(void)
+{
+    troupe_ref parent = test_spawn_doer(the_system, "parent");
+
+    test_do(the_system, parent, have_child, NULL);
+    return parent;
+}
+
+Test(inspect, shows_what_is_known_of_an_actor)
+{
+    troupe_ref parent = make_family();
+    const struct seen *entry;
+
+    test_post_number(the_system, child, 1);
+    test_post_number(the_system, child, 2);
+    cr_assert_eq(inspect(NULL), TROUPE_OK);
+    entry = find("troupe://s/user/parent/child");
+    cr_assert(troupe_ref_equal(entry->info.actor, child));
+    cr_assert(troupe_ref_equal(entry->info.parent, parent));
+    cr_assert_eq(entry->info.depth, 2);
+    cr_assert_eq(entry->info.handled, 0);
+    cr_assert_eq(entry->info.state, TROUPE_STATE_RUNNING);
+    cr_assert_str_eq(entry->type, "doer");
+    entry = find("troupe://s/user/parent");
+    cr_assert_eq(entry->info.handled, 1);
+    cr_assert_eq(entry->info.depth, 0);
+    test_run(the_system);
+    cr_assert_eq(inspect(NULL), TROUPE_OK);
+    entry = find("troupe://s/user/parent/child");
+    cr_assert_eq(entry->info.depth, 0);
+    cr_assert_eq(entry->info.handled, 2);
+}
+
+Test(inspect, parents_come_first)
+{
+    size_t parent = 0;
+    size_t below = 0;
+
+    (void)make_family();
+    cr_assert_eq(inspect(NULL), TROUPE_OK);
+    for (size_t i = 0; i < seen_count; i++) {
+        if (strcmp(seen[i].path, "troupe://s/user/parent") == 0) {
+            parent = i;
+        } else if (strcmp(seen[i].path, "troupe://s/user/parent/child") == 0) {
+            below = i;
+        }
+    }
+    cr_assert_lt(parent, below);
+    cr_assert_lt((size_t)(find("troupe://s/user") - seen), parent);
+}
+
+Test(inspect, user_system_and_ports_have_no_type)
+{
+    troupe_port *port;
+    char path[128];
+
+    cr_assert_eq(troupe_port_open(the_system, "loop", &port), TROUPE_OK);
+    (void)troupe_path(the_system, troupe_port_ref(port), path, sizeof path);
+    cr_assert_eq(inspect(NULL), TROUPE_OK);
+    cr_assert_str_eq(find("troupe://s/user")->type, "");
+    cr_assert_str_eq(find("troupe://s/system")->type, "");
+    cr_assert_str_eq(find(path)->type, "");
+    troupe_port_close(port);
+}
+
+Test(inspect, a_subtree_is_only_that)
+{
+    (void)make_family();
+    (void)test_spawn_doer(the_system, "other");
+    test_run(the_system);
+    cr_assert_eq(inspect("/user/parent"), TROUPE_OK);
+    cr_assert_eq(seen_count, 2);
+    cr_assert_str_eq(seen[0].path, "troupe://s/user/parent");
+    cr_assert_eq(inspect("troupe://s/user/parent/child"), TROUPE_OK);
+    cr_assert_eq(seen_count, 1);
+}
+
+Test(inspect, nobody_there_is_missing)
+{
+    cr_assert_eq(inspect("/user/nobody"), TROUPE_E_MISSING);
+    cr_assert_eq(inspect("troupe://other/user"), TROUPE_E_MISSING);
+    cr_assert_eq(inspect(""), TROUPE_E_MISSING);
+    cr_assert_eq(seen_count, 0);
+}
+
+Test(inspect, false_ends_it)
+{
+    (void)make_family();
+    stop_after = 2;
+    cr_assert_eq(inspect(NULL), TROUPE_OK);
+    cr_assert_eq(seen_count, 2);
+}
+
+Test(inspect, one_that_has_not_started_is_starting)
+{
+    struct test_record record = {0};
+
+    (void)test_spawn_recorder(the_system, "new", &record);
+    cr_assert_eq(inspect("/user/new"), TROUPE_OK);
+    cr_assert_eq(seen[0].info.state, TROUPE_STATE_STARTING);
+    test_run(the_system);
+    cr_assert_eq(inspect("/user/new"), TROUPE_OK);
+    cr_assert_eq(seen[0].info.state, TROUPE_STATE_RUNNING);
+}
+
+static void
+inspect_in_stop(troupe_self *self, void *state, const troupe_exit *why)
+{
+    (void)self;
+    (void)state;
+    (void)why;
+    cr_assert_eq(inspect("/user/ending"), TROUPE_OK);
+    cr_assert_eq(seen[0].info.state, TROUPE_STATE_STOPPING);
+}
+
+static troupe_verdict
+ignore(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    (void)msg;
+    return TROUPE_CONTINUE;
+}
+
+Test(inspect, one_that_is_stopping_is_stopping)
+{
+    const troupe_actor_type type = {.size = sizeof type,
+        .name = "t",
+        .receive = ignore,
+        .stop = inspect_in_stop};
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref;
+
+    options.name = "ending";
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &type, &options, &ref), TROUPE_OK);
+    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(seen_count, 1);
+}
+
+static bool
+call_the_library(const troupe_actor_info *info, void *user)
+{
+    char path[256];
+    troupe_ref found;
+
+    (void)troupe_path(the_system, info->actor, path, sizeof path);
+    cr_assert_str_eq(path, info->path);
+    cr_assert_eq(troupe_lookup(the_system, info->path, &found), TROUPE_OK);
+    cr_assert(troupe_ref_equal(found, info->actor));
+    (void)test_counters(the_system);
+    (void)test_spawn_doer(the_system, NULL);
+    ++*(uint32_t *)user;
+    return true;
+}
+
+Test(inspect, the_visitor_may_call_the_library)
+{
+    uint32_t visits = 0;
+
+    (void)make_family();
+    cr_assert_eq(troupe_inspect(the_system, "/user", call_the_library, &visits),
+        TROUPE_OK);
+    cr_assert_eq(visits, 3, "it looks at a snapshot");
+}
+
+Test(inspect, nonsense_is_refused)
+{
+    cr_assert_eq(
+        troupe_inspect(NULL, NULL, note, &seen_count), TROUPE_E_INVALID);
+    cr_assert_eq(
+        troupe_inspect(the_system, NULL, NULL, NULL), TROUPE_E_INVALID);
+}
+
+Test(inspect, without_memory_it_says_so)
+{
+    (void)make_family();
+    test_memory.fail_at = test_memory.requests + 1;
+    cr_assert_eq(inspect(NULL), TROUPE_E_NOMEM);
+    cr_assert_eq(seen_count, 0);
+    test_memory.fail_at = 0;
+    cr_assert_eq(inspect(NULL), TROUPE_OK);
+}
+
+/* --- dump ----------------------------------------------------------------- */
+
+static char dumped[16384];
+
+static void
+dump(const troupe_system *system)
+{
+    int ends[2];
+    ssize_t got;
+    size_t length = 0;
+
+    cr_assert_eq(pipe(ends), 0);
+    troupe_dump(system, ends[1]);
+    (void)close(ends[1]);
+    while ((got = read(ends[0], dumped + length, sizeof dumped - 1 - length)) >
+           0) {
+        length += (size_t)got;
+    }
+    dumped[length] = '\0';
+    (void)close(ends[0]);
+}
+
+Test(inspect, dump_shows_workers_and_the_deepest_mailboxes)
+{
+    struct test_record record = {0};
+    troupe_ref deep = test_spawn_recorder(the_system, NULL, &record);
+    uint64_t requests;
+
+    for (uint64_t i = 0; i < 321; i++) {
+        test_post_number(the_system, deep, i);
+    }
+    requests = test_memory.requests;
+    dump(the_system);
+    cr_assert_eq(test_memory.requests, requests, "it does not allocate");
+    cr_assert_not_null(strstr(dumped, "worker"), "%s", dumped);
+    cr_assert_not_null(strstr(dumped, "321"), "%s", dumped);
+    cr_assert_not_null(strstr(dumped, "recorder"), "%s", dumped);
+}
+
+Test(inspect, dump_to_a_bad_descriptor_is_survived)
+{
+    troupe_dump(the_system, -1);
+    troupe_dump(NULL, 1);
+}
+
+/* --- under load ----------------------------------------------------------- */
+
+static _Atomic uint64_t running = 1;
+
+static troupe_verdict
+churn(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    static const troupe_actor_type short_lived = {
+        .size = sizeof short_lived, .name = "short", .receive = ignore};
+    troupe_ref ref;
+
+    (void)state;
+    if (running != 0) {
+        test_require(troupe_spawn(self, &short_lived, NULL, &ref) == TROUPE_OK);
+        test_require(troupe_stop(self, ref) == TROUPE_OK);
+        troupe_tell(self, troupe_self_ref(self), msg->type, msg->payload);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static bool
+check_consistency(const troupe_actor_info *info, void *user)
+{
+    test_require(!troupe_ref_is_none(info->actor));
+    test_require(info->path != NULL && info->type != NULL);
+    test_require(strncmp(info->path, "troupe://", 9) == 0);
+    ++*(uint64_t *)user;
+    return true;
+}
+
+Test(inspect_threads, the_system_may_be_under_full_load)
+{
+    const troupe_actor_type type = {
+        .size = sizeof type, .name = "churn", .receive = churn};
+    troupe_system *system = test_open_threads(2);
+    uint64_t visits = 0;
+
+    for (int i = 0; i < 4; i++) {
+        troupe_ref ref;
+
+        cr_assert_eq(troupe_system_spawn(system, &type, NULL, &ref), TROUPE_OK);
+        test_post_number(system, ref, 1);
+    }
+    for (int i = 0; i < 200; i++) {
+        cr_assert_eq(troupe_inspect(system, NULL, check_consistency, &visits),
+            TROUPE_OK);
+        (void)test_counters(system);
+        dump(system);
+    }
+    cr_assert_geq(visits, 200 * 6);
+    running = 0;
+    test_close(system);
+}
