@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#include "job.h"
+
+static troupe_verdict
+receive(troupe_self *, void *, const troupe_msg *) noexcept
+{
+    return TROUPE_CONTINUE;
+}
+
+troupe_actor_type type();
+
+troupe_actor_type
+type()
+{
+    troupe_actor_type type = TROUPE_INIT(troupe_actor_type);
+
+    type.receive = receive;
+    return type;
+}
