@@ -57,7 +57,7 @@
 #define PROBATION_NS ((uint64_t)200 * 1000)
 #define COLD_NS ((uint64_t)30 * 1000) /* after a hand-back, before a watch */
 #define MUTE_FIRST_NS ((uint64_t)60 * 1000)
-#define MUTE_MOST_NS ((uint64_t)2 * 1000 * 1000)
+#define MUTE_MOST_NS ((uint64_t)4 * 1000 * 1000)
 #define SHORT_FIRST_NS ((uint64_t)15 * 1000)
 #define SHORT_MOST_NS ((uint64_t)120 * 1000)
 #define LICENCE_FIRST_NS ((uint64_t)2 * 1000 * 1000)
@@ -275,6 +275,7 @@ begin_trial(
         gate->phase = TRP_GATE_WARM;
         gate->passes = 0;
         gate->until_ns = now_ns + WARM_NS;
+        set_mark(thief, now_ns);
     }
     return task;
 }
@@ -436,6 +437,11 @@ trp_steal_review(struct trp_worker *worker)
         }
         return;
     case TRP_GATE_WARM:
+        if (rate(worker, now_ns) < gate->solo_rate / 2) {
+            hand_back(worker); /* much worse: no need to know by how much */
+            mute(worker, now_ns);
+            return;
+        }
         gate->phase = TRP_GATE_TRIAL;
         gate->until_ns = now_ns + TRIAL_NS;
         set_mark(worker, now_ns);
