@@ -115,9 +115,20 @@ start_victim(troupe_self *self, void *state, const void *arg)
 
     *(struct race **)state = race;
     for (uint32_t i = 0; i < count; i++) {
-        troupe_ref child = stress_spawn_below(self, &child_type, race);
+        void *what = race;
+        const troupe_spawn_options options = {
+            .size = TROUPE_OPTIONS(troupe_spawn_options),
+            .arg = &what,
+            .arg_bytes = sizeof what,
+        };
+        troupe_ref child = TROUPE_NONE;
+        troupe_status status =
+            troupe_spawn(self, &child_type, &options, &child);
         uint32_t place = VICTIMS + test_random_below(&rng, VICTIMS * CHILDREN);
 
+        STRESS_CHECK(status == TROUPE_OK || status == TROUPE_E_CLOSED ||
+                         status == TROUPE_E_STATE,
+            "%s", troupe_status_name(status));
         atomic_store(&race->victims[place], stress_pack(child));
     }
     return test_random_below(&rng, 20) == 0 ? TROUPE_E_STATE : TROUPE_OK;
