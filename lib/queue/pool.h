@@ -47,6 +47,8 @@
 
 #define TRP_POOL_CLASSES 23
 #define TRP_POOL_NONE UINT32_C(0)
+/* Free blocks of one class in a cache: two magazines, and fresh ones. */
+#define TRP_POOL_CACHED_MOST 96u
 
 struct trp_pool_class {
     TRP_ATOMIC(uint64_t) depot;     /* {tag:32 | unit:32}; any thread */

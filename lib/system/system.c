@@ -113,13 +113,16 @@ no_address_space(void)
 
 /* Address space for cells, rings and small messages. */
 static troupe_status
-make_pools(struct trp_core *core, uint32_t max_actors)
+make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
 {
     const struct trp_pool_shape segments = {
         TRP_RING_UNIT_SHIFT, TRP_RING_REGION_SHIFT, TRP_POOL_CLASSES, 0, false};
     const struct trp_pool_shape messages = {6, 25, 6, 0, false};
-    /* The guardians are not the user's; 4096 cells are committed at once. */
-    uint32_t cells = max_actors + 2;
+    /*
+     * The guardians are not the user's, and what lies free in the cache of a
+     * worker cannot be had elsewhere. 4096 cells are committed at once.
+     */
+    uint32_t cells = max_actors + 2 + workers * TRP_POOL_CACHED_MOST;
     uint32_t shift = trp_log2_ceil((uint64_t)cells + 1);
     const struct trp_pool_shape shape = {
         7, shift < 12 ? 12 : shift, 1, cells, true};
@@ -270,7 +273,8 @@ make_system(troupe_system *system, const troupe_system_options *options,
     *(uint32_t *)system->fork_page = 1;
     core->alive = system->fork_page;
     status = make_pools(
-        core, (uint32_t)system->tunables.value[TRP_TROUPE_MAX_ACTORS]);
+        core, (uint32_t)system->tunables.value[TRP_TROUPE_MAX_ACTORS],
+        sched->workers);
     if (status == TROUPE_OK) {
         status = trp_sched_init(&core->sched, &core->heap, sched);
     }
