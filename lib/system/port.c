@@ -258,6 +258,9 @@ troupe_port_take(troupe_port *port, troupe_msg **msg)
         return trp_refuse(TROUPE_E_INVALID, call, port == NULL ? "port" : "msg",
             "must not be NULL", "NULL");
     }
+    if (!trp_core_is_alive(&port->system->core)) {
+        return TROUPE_E_FORKED;
+    }
     if (!port->has_item || port->is_taken) {
         return trp_refuse(TROUPE_E_STATE, call, "port",
             "has no message to take", "%s",
