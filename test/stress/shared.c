@@ -73,15 +73,13 @@ static troupe_verdict
 be_reader(troupe_self *self, void *state, const troupe_msg *msg)
 {
     struct party *party = STRESS_STATE(struct party, state);
-    struct test_rng rng = {
-        *(const uint64_t *)msg->payload + troupe_self_ref(self).index};
+    struct test_rng rng = {atomic_fetch_add(&party->group->read, 1)};
     uint32_t drawn = test_random_below(&rng, 400);
 
     check_payload(msg);
-    atomic_fetch_add(&party->group->read, 1);
     stress_jitter(&rng);
     if (drawn < 100) {
-        /* Passed on, without a copy; the next one draws something else. */
+        /* Passed on, without a copy. */
         uint32_t place = test_random_below(&rng, READERS);
         troupe_ref to[2];
 
@@ -89,7 +87,6 @@ be_reader(troupe_self *self, void *state, const troupe_msg *msg)
             to[i] = stress_unpack(
                 atomic_load(&party->group->readers[(place + i) % READERS]));
         }
-        /* Not for ever. */
         if (drawn < 40 && troupe_msg_is(msg, &small_type)) {
             troupe_forward(self, to[0]);
         } else if (drawn < 50) {
