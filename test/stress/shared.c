@@ -89,6 +89,7 @@ be_reader(troupe_self *self, void *state, const troupe_msg *msg)
         }
         if (drawn < 40 && troupe_msg_is(msg, &small_type)) {
             troupe_forward(self, to[0]);
+            return TROUPE_CONTINUE; /* no longer ours to read */
         } else if (drawn < 50) {
             atomic_fetch_add(&party->group->taken,
                 troupe_tell_many(self, to, 2, msg->type, msg->payload));

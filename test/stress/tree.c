@@ -86,7 +86,8 @@ change_one(struct parent *parent, troupe_self *self)
 
     child_name(name, sizeof name, parent->id, n);
     ref = troupe_child(self, name);
-    if (!troupe_ref_is_none(ref)) {
+    /* Now and then a second one of that name is asked for. */
+    if (!troupe_ref_is_none(ref) && test_random_below(&parent->rng, 4) != 0) {
         (void)(test_random_below(&parent->rng, 2) == 0
                    ? troupe_stop(self, ref)
                    : troupe_stop_now(self, ref));
@@ -102,11 +103,13 @@ change_one(struct parent *parent, troupe_self *self)
             .arg = &child,
             .arg_bytes = sizeof child,
         };
+        troupe_ref old = ref;
         troupe_status status = troupe_spawn(self, &child_type, &options, &ref);
 
-        /* A name may still be that of one who is stopping. */
         STRESS_CHECK(status == TROUPE_OK || status == TROUPE_E_EXISTS, "%s",
             troupe_status_name(status));
+        STRESS_CHECK(status == TROUPE_OK || troupe_ref_equal(ref, old),
+            "the ref was touched");
         if (status == TROUPE_OK) {
             atomic_fetch_add(&parent->tree->spawned, 1);
             troupe_tell(self, ref, &go, NULL);
