@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/system.h"
+
+#include <troupe/testkit.h>
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Each request for memory of a scenario fails once, in a system of its own.
+ * Whatever happens: a documented status or a counted dead letter, nothing lost,
+ * books that balance, and no memory left.
+ */
+
+/* What a scenario counts while it runs; all of it zero before. */
+static struct tally {
+    uint32_t refused;         /* calls that said E_NOMEM */
+    uint32_t owned;           /* payloads that own something were made */
+    uint32_t kept;            /* of those, the sender still has it */
+    _Atomic uint64_t dropped; /* and these were dropped by the library */
+} tally;
+
+static struct test_record record;
+
+/* OK or E_NOMEM, and nothing else. */
+static bool
+is_ok(troupe_status status)
+{
+    if (status == TROUPE_E_NOMEM) {
+        tally.refused++;
+        return false;
+    }
+    if (status != TROUPE_OK) {
+        char text[256];
+
+        (void)troupe_explain(status, text, sizeof text);
+        cr_assert_fail("%s", text);
+    }
+    return true;
+}
+
+/* True if the countdown is still running: no request of the scenario was it. */
+static bool
+is_pending(troupe_system *system, uint32_t nth)
+{
+    bool failed = false;
+
+    for (uint32_t i = 0; i <= nth && !failed; i++) {
+        troupe_msg *msg = troupe_msg_new(system, &test_bytes, 5000);
+
+        failed = msg == NULL;
+        troupe_msg_free(msg);
+    }
+    return failed;
+}
+
+struct scenario {
+    void (*prepare)(troupe_system *system); /* may be NULL; nothing fails */
+    void (*run)(troupe_system *system);
+    uint32_t least; /* requests that it makes at least */
+};
+
+static void
+fail_each(const struct scenario *scenario)
+{
+    uint32_t noticed = 0;
+    uint32_t absorbed = 0;
+    bool pending = false;
+    uint32_t nth;
+
+    for (nth = 1; !pending; nth++) {
+        troupe_system *system = test_open_driven(nth % 2);
+
+        cr_assert_lt(nth, 100000);
+        memset(&tally, 0, sizeof tally);
+        memset(&test_letters, 0, sizeof test_letters);
+        memset(&record, 0, sizeof record);
+        if (scenario->prepare != NULL) {
+            scenario->prepare(system);
+        }
+        troupe_fail_allocation(system, nth);
+        scenario->run(system);
+        test_run(system);
+        pending = is_pending(system, nth);
+        troupe_fail_allocation(system, 0);
+        if (pending) {
+            cr_assert_eq(tally.refused, 0, "refused although nothing failed");
+            cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_REFUSED], 0);
+        } else if (tally.refused != 0 ||
+                   test_letters.by_reason[TROUPE_DEAD_REFUSED] != 0) {
+            noticed++;
+        } else {
+            absorbed++;
+        }
+        test_close(system);
+        cr_assert_eq(tally.dropped + tally.kept, tally.owned,
+            "request %u: %u were made, %u kept, %u dropped", nth, tally.owned,
+            tally.kept, (unsigned)tally.dropped);
+    }
+    (void)fprintf(stderr, "%u requests: %u noticed, %u absorbed\n", nth - 2,
+        noticed, absorbed);
+    cr_assert_geq(nth - 2, scenario->least);
+}
+
+/* --- spawn ---------------------------------------------------------------- */
+
+static troupe_verdict
+ignore(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    (void)msg;
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type plain = {.size = sizeof(troupe_actor_type),
+    .name = "plain",
+    .receive = ignore};
+static const troupe_actor_type large = {.size = sizeof(troupe_actor_type),
+    .name = "large",
+    .state_bytes = 200000,
+    .receive = ignore};
+
+static troupe_ref
+spawn(troupe_system *system, const troupe_actor_type *type, const char *name,
+    size_t arg_bytes)
+{
+    static const char arg[4000];
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    options.name = name;
+    options.arg = arg_bytes != 0 ? arg : NULL;
+    options.arg_bytes = arg_bytes;
+    if (!is_ok(troupe_system_spawn(system, type, &options, &ref))) {
+        cr_assert(troupe_ref_is_none(ref), "a refused spawn leaves no ref");
+    }
+    return ref;
+}
+
+static void
+run_spawns(troupe_system *system)
+{
+    (void)spawn(system, &plain, NULL, 0);
+    (void)spawn(system, &plain, "name", 0);
+    (void)spawn(system, &plain, NULL, 4000);
+    (void)spawn(system, &large, NULL, 0);
+    (void)spawn(system, &large, "all", 100);
+}
+
+Test(fault_memory, spawn_with_name_argument_and_state)
+{
+    fail_each(&(struct scenario){NULL, run_spawns, 5});
+}
+
+/* Past the point where the table of names grows, and the first cells end. */
+static void
+run_many_spawns(troupe_system *system)
+{
+    char name[16];
+    char again[32];
+
+    for (uint32_t i = 0; i < 70; i++) {
+        troupe_ref found = TROUPE_NONE;
+        troupe_ref made;
+        troupe_status status;
+
+        (void)snprintf(name, sizeof name, "n%u", i);
+        made = spawn(system, &plain, name, 0);
+        (void)snprintf(again, sizeof again, "/user/%s", name);
+        status = troupe_lookup(system, again, &found);
+        if (troupe_ref_is_none(made)) {
+            cr_assert_eq(status, TROUPE_E_MISSING, "the name is free again");
+        } else {
+            cr_assert_eq(status, TROUPE_OK);
+            cr_assert(troupe_ref_equal(made, found));
+        }
+    }
+}
+
+Test(fault_memory, many_names)
+{
+    fail_each(&(struct scenario){NULL, run_many_spawns, 60});
+}
+
+static troupe_status
+start_family(troupe_self *self, void *state, const void *arg)
+{
+    troupe_ref child = TROUPE_NONE;
+
+    (void)state;
+    (void)arg;
+    for (uint32_t i = 0; i < 3; i++) {
+        troupe_status status = troupe_spawn(self, &large, NULL, &child);
+
+        if (!is_ok(status)) {
+            return status;
+        }
+    }
+    return TROUPE_OK;
+}
+
+static const troupe_actor_type family = {.size = sizeof(troupe_actor_type),
+    .name = "family",
+    .receive = ignore,
+    .start = start_family};
+
+static void
+run_family(troupe_system *system)
+{
+    (void)spawn(system, &family, "first", 0);
+    (void)spawn(system, &family, "second", 0);
+    test_run(system);
+}
+
+Test(fault_memory, children_made_in_start)
+{
+    fail_each(&(struct scenario){NULL, run_family, 6});
+}
+
+/* --- post and send -------------------------------------------------------- */
+
+static troupe_ref recorder;
+static troupe_ref doer;
+
+static void
+prepare_actors(troupe_system *system)
+{
+    recorder = test_spawn_recorder(system, "recorder", &record);
+    doer = test_spawn_doer(system, "doer");
+    test_run(system);
+}
+
+static const size_t sizes[] = {
+    1, 8, 24, 40, 41, 64, 100, 500, 2000, 2048, 2049, 5000, 100000};
+
+/* Posts one that owns something; a refused one is still ours. */
+static void
+post_owned(troupe_system *system, const troupe_msg_type *type)
+{
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+
+    tally.owned++;
+    if (!is_ok(troupe_post(system, recorder, type, &payload))) {
+        tally.kept++;
+    }
+}
+
+static void
+post_message(troupe_system *system, const troupe_msg_type *type)
+{
+    troupe_msg *msg = troupe_msg_new(system, type, 0);
+    struct test_owned *owned;
+
+    if (msg == NULL) {
+        tally.refused++;
+        return;
+    }
+    owned = msg->payload;
+    owned->drops = &tally.dropped;
+    tally.owned++;
+    if (!is_ok(troupe_post_msg(system, recorder, msg))) {
+        troupe_msg_free(msg);
+    }
+}
+
+static void
+run_posts(troupe_system *system)
+{
+    static const char bytes[100000];
+    uint32_t accepted = 0;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        accepted += is_ok(
+            troupe_post_bytes(system, recorder, &test_bytes, bytes, sizes[i]));
+    }
+    accepted += is_ok(troupe_post(system, recorder, &test_empty, NULL));
+    test_run(system);
+    cr_assert_eq(record.count, accepted);
+    post_owned(system, &test_owned);
+    post_owned(system, &test_large);
+    post_owned(system, &test_shared);
+    post_message(system, &test_owned);
+    post_message(system, &test_large);
+    post_message(system, &test_shared);
+    troupe_post_tell(system, recorder, &test_pair, &(struct test_pair){1, 2});
+    troupe_post_failure(system, recorder, 3);
+}
+
+Test(fault_memory, posts_of_all_sizes)
+{
+    fail_each(&(struct scenario){prepare_actors, run_posts, 5});
+}
+
+static void
+run_growth(troupe_system *system)
+{
+    uint32_t accepted = 0;
+
+    for (uint64_t i = 0; i < 3000; i++) {
+        accepted += is_ok(troupe_post(system, recorder, &test_number, &i));
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        post_owned(system, &test_large);
+    }
+    test_run(system);
+    cr_assert_eq(record.count, accepted + tally.owned - tally.kept);
+    /* In order, whatever was refused between two of them. */
+    for (uint32_t i = 1; i < accepted; i++) {
+        cr_assert_gt(record.entry[i].number, record.entry[i - 1].number);
+    }
+}
+
+Test(fault_memory, growth_of_a_mailbox)
+{
+    fail_each(&(struct scenario){prepare_actors, run_growth, 3});
+}
+
+static troupe_verdict
+send_all(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    static const char bytes[100000];
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+    troupe_msg *owned;
+
+    (void)msg;
+    (void)user;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        (void)is_ok(
+            troupe_send_bytes(self, recorder, &test_bytes, bytes, sizes[i]));
+        troupe_tell_bytes(self, recorder, &test_bytes, bytes, sizes[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        static const troupe_msg_type *const types[] = {
+            &test_owned, &test_large, &test_shared};
+
+        tally.owned += 2;
+        if (!is_ok(troupe_send(self, recorder, types[i], &payload))) {
+            tally.kept++;
+        }
+        troupe_tell(self, recorder, types[i], &payload);
+        owned = troupe_msg_new(troupe_self_system(self), types[i], 0);
+        if (owned == NULL) {
+            tally.refused++;
+        } else {
+            tally.owned++;
+            memcpy(owned->payload, &payload, owned->bytes);
+            troupe_tell_msg(self, recorder, owned);
+        }
+    }
+    troupe_reply(self, &test_empty, NULL); /* nobody: a dead letter */
+    troupe_tell(self, TROUPE_NONE, &test_empty, NULL);
+    return TROUPE_CONTINUE;
+}
+
+static void
+run_sends(troupe_system *system)
+{
+    test_do(system, doer, send_all, NULL);
+}
+
+/* The message that starts it must not be what fails: it fits its mailbox. */
+Test(fault_memory, sends_and_tells_of_all_sizes)
+{
+    fail_each(&(struct scenario){prepare_actors, run_sends, 8});
+}
+
+static troupe_verdict
+tell_everybody(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+    troupe_ref all[200];
+
+    (void)msg;
+    (void)user;
+    for (uint32_t i = 0; i < 200; i++) {
+        all[i] = i % 2 == 0 ? recorder : doer;
+    }
+    tally.owned++;
+    (void)troupe_tell_many(self, all, 200, &test_shared, &payload);
+    (void)troupe_tell_many(
+        self, all, 200, &test_pair, &(struct test_pair){1, 2});
+    return TROUPE_CONTINUE;
+}
+
+static void
+run_tell_many(troupe_system *system)
+{
+    test_do(system, doer, tell_everybody, NULL);
+}
+
+Test(fault_memory, one_payload_to_many)
+{
+    fail_each(&(struct scenario){prepare_actors, run_tell_many, 2});
+}
+
+static troupe_verdict
+take_and_pass_on(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    troupe_msg *copy;
+    troupe_msg *kept;
+
+    (void)state;
+    if (troupe_msg_is(msg, &test_pair)) {
+        troupe_forward(self, recorder);
+        return TROUPE_CONTINUE;
+    }
+    copy = troupe_msg_copy(troupe_self_system(self), msg);
+    if (msg->type->drop != NULL) {
+        cr_assert_null(copy);
+    } else if (copy == NULL) {
+        tally.refused++;
+    } else if (!is_ok(troupe_send_msg_from(self, recorder, copy, doer))) {
+        troupe_msg_free(copy);
+    }
+    if (!is_ok(troupe_take(self, &kept))) {
+        return TROUPE_CONTINUE;
+    }
+    if (!is_ok(troupe_send_msg(self, recorder, kept))) {
+        troupe_msg_free(kept);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type taker = {.size = sizeof(troupe_actor_type),
+    .name = "taker",
+    .receive = take_and_pass_on};
+
+static void
+prepare_taker(troupe_system *system)
+{
+    troupe_ref keep;
+
+    prepare_actors(system);
+    keep = recorder;
+    recorder = spawn(system, &taker, "taker", 0);
+    post_owned(system, &test_owned);
+    post_owned(system, &test_large);
+    post_owned(system, &test_shared);
+    for (uint64_t i = 0; i < 20; i++) {
+        (void)is_ok(troupe_post(system, recorder, &test_number, &i));
+        (void)is_ok(troupe_post(
+            system, recorder, &test_pair, &(struct test_pair){1, 2}));
+    }
+    recorder = keep;
+}
+
+static void
+run_taker(troupe_system *system)
+{
+    test_run(system);
+}
+
+Test(fault_memory, take_copy_and_forward)
+{
+    fail_each(&(struct scenario){prepare_taker, run_taker, 1});
+}
+
+/* --- the rest of an actor's life ------------------------------------------ */
+
+static troupe_verdict
+second(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    return ignore(self, state, msg);
+}
+
+static troupe_verdict
+push_many(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    uint32_t pushed = 0;
+
+    (void)msg;
+    (void)user;
+    for (uint32_t i = 0; i < 100; i++) {
+        pushed += is_ok(troupe_become_push(self, second));
+    }
+    for (; pushed > 0; pushed--) {
+        cr_assert_eq(troupe_unbecome(self), TROUPE_OK);
+    }
+    cr_assert_eq(troupe_unbecome(self), TROUPE_E_STATE);
+    return TROUPE_CONTINUE;
+}
+
+static void
+run_become(troupe_system *system)
+{
+    test_do(system, doer, push_many, NULL);
+}
+
+Test(fault_memory, become_push)
+{
+    fail_each(&(struct scenario){prepare_actors, run_become, 1});
+}
+
+static bool
+visit(const troupe_actor_info *info, void *user)
+{
+    uint32_t *seen = user;
+
+    cr_assert_not_null(info->path);
+    (*seen)++;
+    return true;
+}
+
+static void
+run_looks(troupe_system *system)
+{
+    troupe_ref found = TROUPE_NONE;
+    char path[64];
+    uint32_t seen = 0;
+
+    (void)is_ok(troupe_inspect(system, NULL, visit, &seen));
+    (void)is_ok(troupe_inspect(system, "/user/doer", visit, &seen));
+    (void)is_ok(troupe_lookup(system, "/user/doer", &found));
+    (void)troupe_path(system, doer, path, sizeof path);
+    (void)troupe_system_busy(system, NULL, 0);
+    troupe_dump(system, -1);
+}
+
+Test(fault_memory, lookup_and_inspect)
+{
+    fail_each(&(struct scenario){prepare_actors, run_looks, 1});
+}
+
+static troupe_ref parents[10];
+
+static troupe_status
+start_parent(troupe_self *self, void *state, const void *arg)
+{
+    troupe_ref child = TROUPE_NONE;
+
+    (void)state;
+    (void)arg;
+    for (uint32_t i = 0; i < 5; i++) {
+        test_require(troupe_spawn(self, &plain, NULL, &child) == TROUPE_OK);
+    }
+    return TROUPE_OK;
+}
+
+static const troupe_actor_type parent = {.size = sizeof(troupe_actor_type),
+    .name = "parent",
+    .receive = ignore,
+    .start = start_parent};
+
+static void
+prepare_tree(troupe_system *system)
+{
+    prepare_actors(system);
+    for (uint32_t i = 0; i < 10; i++) {
+        parents[i] = spawn(system, &parent, NULL, 0);
+    }
+    test_run(system);
+    /* So full that a stop which takes its place in line needs memory. */
+    for (uint64_t i = 0; i < 200; i++) {
+        test_post_number(system, parents[0], i);
+        test_post_number(system, parents[1], i);
+    }
+}
+
+static void
+run_stops(troupe_system *system)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        (void)is_ok(troupe_post_stop(system, parents[i]));
+    }
+    test_run(system);
+    for (uint32_t i = 5; i < 8; i++) {
+        cr_assert_eq(troupe_post_stop_now(system, parents[i]), TROUPE_OK);
+    }
+    test_run(system);
+    for (uint32_t i = 5; i < 8; i++) {
+        cr_assert_eq(troupe_depth(system, parents[i]), TROUPE_DEPTH_DEAD);
+    }
+    {
+        troupe_status status =
+            troupe_stop_wait(system, parents, 10, TROUPE_S(1));
+
+        if (status == TROUPE_E_TIMEOUT) {
+            /* stop_now has been sent to the rest: it needs no memory */
+            tally.refused++;
+            test_run(system);
+        } else {
+            (void)is_ok(status);
+        }
+    }
+}
+
+Test(fault_memory, stops_of_trees)
+{
+    fail_each(&(struct scenario){prepare_tree, run_stops, 0});
+}
+
+static void
+run_system_stop(troupe_system *system)
+{
+    troupe_status status = troupe_system_stop(system);
+
+    cr_assert_eq(status, TROUPE_OK, "a stop needs no memory: %s",
+        troupe_status_name(status));
+}
+
+Test(fault_memory, stop_of_the_system)
+{
+    fail_each(&(struct scenario){prepare_tree, run_system_stop, 0});
+}
+
+/* --- ports and probes ----------------------------------------------------- */
+
+static troupe_verdict
+answer(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+
+    (void)state;
+    (void)msg;
+    tally.owned++;
+    troupe_reply(self, &test_large, &payload);
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type answerer = {.size = sizeof(troupe_actor_type),
+    .name = "answerer",
+    .receive = answer};
+
+static void
+prepare_answerer(troupe_system *system)
+{
+    prepare_actors(system);
+    parents[0] = spawn(system, &answerer, "answerer", 0);
+    test_run(system);
+}
+
+static void
+run_port(troupe_system *system)
+{
+    troupe_port *port = NULL;
+    const troupe_msg *msg;
+    troupe_msg *kept;
+    uint64_t letters = test_letters.total;
+    uint32_t asked = 0;
+    uint32_t answers = 0;
+
+    if (!is_ok(troupe_port_open(system, "port", &port))) {
+        cr_assert_null(port);
+        return;
+    }
+    for (uint64_t i = 0; i < 200; i++) {
+        asked += is_ok(troupe_port_send(port, parents[0], &test_number, &i));
+    }
+    test_run(system);
+    while ((msg = troupe_port_next(port)) != NULL) {
+        answers++;
+        if (answers % 10 == 0 && is_ok(troupe_port_take(port, &kept))) {
+            if (!is_ok(troupe_port_send_msg(port, recorder, kept))) {
+                troupe_msg_free(kept);
+            }
+        }
+    }
+    cr_assert_eq(answers + test_letters.total - letters, asked);
+    for (uint64_t i = 0; i < 5; i++) {
+        troupe_port_tell(port, parents[0], &test_number, &i);
+    }
+    test_run(system);
+    (void)troupe_port_next(port);
+    troupe_port_close(port); /* with some left, and one borrowed */
+}
+
+Test(fault_memory, ports)
+{
+    fail_each(&(struct scenario){prepare_answerer, run_port, 3});
+}
+
+static void
+run_watch(troupe_system *system)
+{
+    troupe_port *port = NULL;
+    const troupe_msg *msg;
+    uint32_t watched = 0;
+    uint32_t down = 0;
+
+    if (!is_ok(troupe_port_open(system, NULL, &port))) {
+        return;
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        watched += is_ok(troupe_port_watch(port, parents[i]));
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        cr_assert_eq(troupe_post_stop_now(system, parents[i]), TROUPE_OK);
+    }
+    test_run(system);
+    watched += is_ok(troupe_port_watch(port, parents[0])); /* gone already */
+    while ((msg = troupe_port_next(port)) != NULL) {
+        cr_assert_eq(troupe_msg_tag(msg), TROUPE_TAG_DOWN);
+        down++;
+    }
+    cr_assert_eq(down + test_letters.by_reason[TROUPE_DEAD_REFUSED], watched,
+        "%u of %u notices", down, watched);
+    troupe_port_close(port);
+}
+
+Test(fault_memory, watching)
+{
+    fail_each(&(struct scenario){prepare_tree, run_watch, 3});
+}
+
+static void
+run_probe(troupe_system *system)
+{
+    troupe_probe *probe = NULL;
+    const uint64_t number = 7;
+    bool is_answered;
+
+    if (!is_ok(troupe_probe_open(system, "probe", &probe))) {
+        cr_assert_null(probe);
+        return;
+    }
+    is_answered =
+        is_ok(troupe_probe_send(probe, parents[0], &test_number, &number));
+    (void)is_ok(troupe_probe_watch(probe, parents[0]));
+    if (troupe_probe_next(probe, TROUPE_MS(1)) == NULL && is_answered) {
+        cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_REFUSED], 1);
+    }
+    troupe_probe_close(probe);
+}
+
+Test(fault_memory, probes)
+{
+    fail_each(&(struct scenario){prepare_answerer, run_probe, 3});
+}
+
+/* --- creation ------------------------------------------------------------- */
+
+static void
+create_failing(const troupe_system_options *options, uint64_t least)
+{
+    troupe_status status = TROUPE_E_NOMEM;
+    uint64_t nth;
+
+    for (nth = 1; status != TROUPE_OK; nth++) {
+        troupe_system *system = NULL;
+
+        memset(&test_memory, 0, sizeof test_memory);
+        test_memory.fail_at = nth;
+        status = troupe_system_create(options, &system);
+        if (status == TROUPE_OK) {
+            cr_assert_lt(test_memory.requests, nth);
+            test_memory.fail_at = 0;
+            cr_assert_eq(troupe_system_destroy(system), TROUPE_OK);
+        } else {
+            cr_assert_eq(status, TROUPE_E_NOMEM);
+            cr_assert_null(system, "untouched");
+        }
+        cr_assert(
+            test_alloc_is_empty(&test_memory), "request %u", (unsigned)nth);
+    }
+    cr_assert_gt(nth, least);
+}
+
+Test(fault_memory, creation_of_a_driven_system)
+{
+    troupe_system_options options = test_options();
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    create_failing(&options, 4);
+}
+
+Test(fault_memory, creation_of_a_system_with_workers)
+{
+    troupe_system_options options = test_options();
+
+    options.workers = 3;
+    create_failing(&options, 4);
+}
+
+/* From then on nothing: what is there goes on, and ends. */
+Test(fault_memory, none_at_all_any_more)
+{
+    troupe_system *system = test_open_driven(0);
+    uint32_t accepted = 0;
+
+    prepare_actors(system);
+    test_memory.fail_above = 1;
+    for (uint64_t i = 0; i < 100; i++) {
+        troupe_ref ref = TROUPE_NONE;
+        troupe_status status = troupe_system_spawn(system, &large, NULL, &ref);
+
+        cr_assert_eq(status, TROUPE_E_NOMEM);
+        accepted += is_ok(troupe_post(system, recorder, &test_number, &i));
+    }
+    test_run(system);
+    cr_assert_eq(record.count, accepted);
+    cr_assert_eq(troupe_system_stop(system), TROUPE_OK);
+    test_close(system);
+}
