@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/system.h"
+
+#include "support/await.h"
+
+#include <troupe/port.h>
+
+#include <criterion/criterion.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * A forked child has the memory of the system but not its threads: destroy is
+ * OK there, every other call that has a status says E_FORKED, calls that
+ * answer a value answer zero, and the parent's system goes on.
+ */
+
+static troupe_system *the_system;
+static troupe_port *port;
+static struct test_record record;
+static troupe_ref ref;
+
+static int line_of_failure;
+
+#define EXPECT(expr)                                                           \
+    do {                                                                       \
+        if (!(expr) && line_of_failure == 0) {                                 \
+            line_of_failure = __LINE__;                                        \
+            (void)fprintf(stderr, "fork_test.c:%d: %s\n", __LINE__, #expr);    \
+        }                                                                      \
+    } while (0)
+
+/* Runs `what` in a child; its first failed EXPECT fails the test. */
+static void
+in_child(void (*what)(void))
+{
+    int status;
+    pid_t child = fork();
+
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        (void)alarm(60);
+        what();
+        _exit(line_of_failure == 0 ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status), "killed by signal %d", WTERMSIG(status));
+    cr_assert_eq(WEXITSTATUS(status), 0);
+}
+
+static void
+setup(void)
+{
+    the_system = test_open_threads(2);
+    ref = test_spawn_recorder(the_system, "r", &record);
+    cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
+    cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
+}
+
+/* The parent does not notice. */
+static void
+teardown(void)
+{
+    uint32_t before = record.count;
+
+    for (int i = 0; i < 100; i++) {
+        test_post_number(the_system, ref, 1);
+    }
+    cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
+    cr_assert_eq(record.count, before + 100);
+    troupe_port_close(port);
+    test_close(the_system);
+}
+
+TestSuite(fork, .init = setup, .fini = teardown);
+
+static void
+destroy_it(void)
+{
+    EXPECT(troupe_system_destroy(the_system) == TROUPE_OK);
+}
+
+Test(fork, a_child_may_destroy_it)
+{
+    in_child(destroy_it);
+}
+
+static bool
+visit(const troupe_actor_info *info, void *user)
+{
+    (void)info;
+    (void)user;
+    return true;
+}
+
+static void
+call_everything(void)
+{
+    troupe_counters counters = TROUPE_INIT(troupe_counters);
+    troupe_port *other = NULL;
+    troupe_ref found = {9, 9};
+    troupe_msg *msg = NULL;
+    uint64_t n = 1;
+
+    EXPECT(troupe_post(the_system, ref, &test_number, &n) == TROUPE_E_FORKED);
+    EXPECT(troupe_post_bytes(the_system, ref, &test_bytes, "a", 1) ==
+           TROUPE_E_FORKED);
+    EXPECT(troupe_post_stop(the_system, ref) == TROUPE_E_FORKED);
+    EXPECT(troupe_post_stop_now(the_system, ref) == TROUPE_E_FORKED);
+    EXPECT(troupe_stop_wait(the_system, &ref, 1, 0) == TROUPE_E_FORKED);
+    EXPECT(troupe_system_spawn(the_system, &test_recorder, NULL, &found) ==
+           TROUPE_E_FORKED);
+    EXPECT(found.index == 9);
+    EXPECT(troupe_system_wait(the_system, 0) == TROUPE_E_FORKED);
+    EXPECT(troupe_system_stop(the_system) == TROUPE_E_FORKED);
+    EXPECT(troupe_system_await_idle(the_system, 0) == TROUPE_E_FORKED);
+    EXPECT(troupe_system_run(the_system, 1, NULL) == TROUPE_E_FORKED);
+    EXPECT(troupe_system_advance(the_system, 1) == TROUPE_E_FORKED);
+    EXPECT(troupe_counters_read(the_system, &counters) == TROUPE_E_FORKED);
+    EXPECT(troupe_inspect(the_system, NULL, visit, NULL) == TROUPE_E_FORKED);
+    EXPECT(troupe_lookup(the_system, "/user/r", &found) == TROUPE_E_FORKED);
+    EXPECT(troupe_port_open(the_system, NULL, &other) == TROUPE_E_FORKED);
+    EXPECT(other == NULL);
+    EXPECT(troupe_port_send(port, ref, &test_number, &n) == TROUPE_E_FORKED);
+    EXPECT(troupe_port_watch(port, ref) == TROUPE_E_FORKED);
+    EXPECT(troupe_port_take(port, &msg) == TROUPE_E_FORKED);
+    EXPECT(troupe_explain(TROUPE_E_FORKED, NULL, 0) > 0);
+}
+
+Test(fork, every_call_with_a_status_says_forked)
+{
+    in_child(call_everything);
+}
+
+static void
+ask_for_values(void)
+{
+    char text[64] = "x";
+    troupe_ref busy;
+    uint64_t n = 1;
+
+    EXPECT(troupe_depth(the_system, ref) == 0);
+    EXPECT(troupe_path(the_system, ref, text, sizeof text) == 0);
+    EXPECT(text[0] == '\0');
+    EXPECT(troupe_system_busy(the_system, &busy, 1) == 0);
+    EXPECT(troupe_msg_new(the_system, &test_number, 0) == NULL);
+    EXPECT(troupe_port_next(port) == NULL);
+    troupe_post_tell(the_system, ref, &test_number, &n);
+    troupe_post_failure(the_system, ref, 1);
+    troupe_port_tell(port, ref, &test_number, &n);
+    troupe_system_request_stop(the_system);
+    troupe_system_log(the_system, TROUPE_LOG_ERROR, "x");
+    troupe_dump(the_system, STDOUT_FILENO);
+    troupe_port_close(port);
+    EXPECT(test_letters.total == 0);
+    EXPECT(troupe_system_destroy(the_system) == TROUPE_OK);
+}
+
+Test(fork, calls_without_a_status_answer_zero_and_do_nothing)
+{
+    in_child(ask_for_values);
+}
+
+static void
+make_another(void)
+{
+    troupe_system_options options = test_options();
+    static struct test_record mine;
+    troupe_system *system = NULL;
+    troupe_ref own;
+    uint64_t n = 1;
+
+    options.alloc = NULL;
+    options.free = NULL;
+    options.workers = 2;
+    EXPECT(troupe_system_create(&options, &system) == TROUPE_OK);
+    own = test_spawn_recorder(system, NULL, &mine);
+    EXPECT(troupe_post(system, own, &test_number, &n) == TROUPE_OK);
+    EXPECT(troupe_system_await_idle(system, TROUPE_S(60)) == TROUPE_OK);
+    EXPECT(mine.count == 1);
+    EXPECT(troupe_system_destroy(system) == TROUPE_OK);
+    EXPECT(troupe_system_destroy(the_system) == TROUPE_OK);
+}
+
+Test(fork, a_child_may_have_its_own_system)
+{
+    in_child(make_another);
+}
+
+static void
+leave(void)
+{
+}
+
+static _Atomic uint64_t posting = 1;
+static _Atomic uint64_t posted;
+
+static void *
+post_meanwhile(void *user)
+{
+    (void)user;
+    while (atomic_load(&posting) != 0) {
+        uint64_t n = 1;
+
+        test_require(
+            troupe_post(the_system, ref, &test_other, &n) == TROUPE_OK);
+        atomic_fetch_add(&posted, 1);
+        if (atomic_load(&posted) > 3000) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+Test(fork, forking_while_workers_are_busy_harms_nobody)
+{
+    pthread_t thread;
+
+    record.count = 0;
+    cr_assert_eq(pthread_create(&thread, NULL, post_meanwhile, NULL), 0);
+    for (int i = 0; i < 20; i++) {
+        in_child(i % 2 == 0 ? leave : destroy_it);
+    }
+    atomic_store(&posting, 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
+    record.count = 0;
+}
+
+static void
+exec_nothing(void)
+{
+    /* Descriptors of ours must not survive an exec: they are close-on-exec. */
+    EXPECT(troupe_port_fd(port) >= 0);
+}
+
+Test(fork, the_descriptor_of_a_port_is_still_known)
+{
+    in_child(exec_nothing);
+}
