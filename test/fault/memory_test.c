@@ -730,6 +730,101 @@ Test(fault_memory, probes)
     fail_each(&(struct scenario){prepare_answerer, run_probe, 3});
 }
 
+/* --- many that can run ---------------------------------------------------- */
+
+static troupe_ref crowd[1000];
+
+static void
+prepare_crowd(troupe_system *system)
+{
+    for (uint32_t i = 0; i < 1000; i++) {
+        crowd[i] = spawn(system, &plain, NULL, 0);
+    }
+    test_run(system);
+}
+
+/* The queues of cells grow, too; a cell that finds no place still runs. */
+static void
+run_crowd(troupe_system *system)
+{
+    uint64_t handled = test_counters(system).handled;
+    uint32_t accepted = 0;
+
+    for (uint64_t i = 0; i < 3000; i++) {
+        accepted +=
+            is_ok(troupe_post(system, crowd[i % 1000], &test_number, &i));
+    }
+    test_run(system);
+    cr_assert_eq(test_counters(system).handled - handled, accepted);
+}
+
+Test(fault_memory, many_that_can_run)
+{
+    fail_each(&(struct scenario){prepare_crowd, run_crowd, 0});
+}
+
+/* --- with workers --------------------------------------------------------- */
+
+static _Atomic uint64_t told;
+extern const troupe_actor_type divider;
+
+static troupe_verdict
+divide(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    static const char bytes[5000];
+    const uint64_t *left = troupe_payload(msg, uint64_t);
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+    troupe_ref child = TROUPE_NONE;
+
+    (void)state;
+    if (left == NULL || *left == 0) {
+        return TROUPE_DONE;
+    }
+    for (uint64_t i = 0; i < 4; i++) {
+        const uint64_t less = *left - 1;
+
+        if (troupe_spawn(self, &divider, NULL, &child) == TROUPE_OK) {
+            troupe_tell(self, child, &test_number, &less);
+            troupe_tell_bytes(self, recorder, &test_bytes, bytes, 5000);
+            troupe_tell(self, recorder, &test_large, &payload);
+            atomic_fetch_add(&told, 1);
+        }
+    }
+    return TROUPE_CONTINUE;
+}
+
+const troupe_actor_type divider = {.size = sizeof(troupe_actor_type),
+    .name = "divider",
+    .state_bytes = 3000,
+    .receive = divide};
+
+Test(fault_memory, while_workers_run)
+{
+    for (uint64_t nth = 1; nth <= 60; nth++) {
+        troupe_system *system = test_open_threads(2);
+        troupe_ref top = TROUPE_NONE;
+        const uint64_t levels = 5;
+
+        recorder = spawn(system, &plain, "recorder", 0);
+        top = spawn(system, &divider, "top", 0);
+        cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+        if (nth % 2 == 0) {
+            test_memory.fail_at = test_memory.requests + nth * nth;
+        } else {
+            test_memory.fail_above = 100 * nth;
+        }
+        cr_assert_eq(
+            troupe_post(system, top, &test_number, &levels), TROUPE_OK);
+        cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+        cr_assert_eq(troupe_system_stop(system), TROUPE_OK);
+        test_memory.fail_above = 0;
+        test_memory.fail_at = 0;
+        test_close(system);
+        cr_assert_eq(tally.dropped, told);
+    }
+    cr_assert_gt(test_letters.by_reason[TROUPE_DEAD_REFUSED], 0);
+}
+
 /* --- creation ------------------------------------------------------------- */
 
 static void
