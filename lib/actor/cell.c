@@ -261,9 +261,7 @@ take_cell(struct trp_core *core, struct trp_local *local, uint32_t *index)
         /* relaxed: only to tell the two reasons apart. */
         if (trp_load_relaxed(&core->cells.class[0].bump) >=
             core->cells.class[0].end) {
-            return trp_refuse(TROUPE_E_LIMIT, "troupe_spawn",
-                "TROUPE_MAX_ACTORS", "actors are alive already", "%u",
-                core->cells.class[0].end - 1);
+            return TROUPE_E_LIMIT;
         }
         return TROUPE_E_NOMEM;
     }
@@ -302,14 +300,13 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     trp_store_relaxed(&cell->hint, 0); /* relaxed: same */
     cell->batch = TRP_BATCH_FIRST;
     cell->used_up = 0;
-    trp_store_relaxed(&cell->kind, (uint8_t)birth->kind); /* relaxed: same */
     cell->behaviour = birth->type != NULL ? birth->type->receive : NULL;
     if (trp_load_relaxed(&cell->generation) == 0) { /* relaxed: same */
         trp_store_relaxed(
             &cell->generation, core->first_generation); /* relaxed: same */
     }
     trp_store_relaxed(&cold->type, birth->type);    /* relaxed: same */
-    trp_store_relaxed(&cold->extra, extra);         /* relaxed: same */
+    trp_store_release(&cold->extra, extra);         /* pairs: cell.extra */
     trp_store_relaxed(&cold->parent, parent.index); /* relaxed: same */
     cold->first = 0;
     trp_store_relaxed(&cold->birth, tail); /* relaxed: same */
@@ -323,8 +320,7 @@ abandon_cell(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, const struct trp_birth *birth,
     struct trp_extra *extra)
 {
-    /* relaxed, both: it never lived. */
-    trp_store_relaxed(&cell->kind, TRP_KIND_NONE);
+    /* relaxed: it never had a kind, so nobody has seen it. */
     trp_store_relaxed(&trp_cold_of(core, cell)->extra, NULL);
     free_state(core, local, cell, state_bytes(birth->type));
     if (extra != NULL) {
@@ -394,6 +390,8 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         abandon_cell(core, local, cell, birth, extra);
         return status;
     }
+    /* From here on it can be seen from outside. */
+    trp_store_release(&cell->kind, (uint8_t)birth->kind); /* pairs: cell.kind */
     *ref = trp_cell_ref(core, cell);
     if ((trp_cell_flags(cell) & TRP_CELL_STARTING) != 0 ||
         !trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
@@ -545,7 +543,7 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
     entry->ref = watcher;
     trp_lock_acquire(&cold->lock);
     alive = trp_load_acquire(&cell->generation) == subject.generation &&
-            trp_cell_kind(cell) != TRP_KIND_NONE; /* pairs: cell.life */
+            trp_cell_is_visible(cell); /* pairs: cell.life */
     if (alive) {
         extra = cell_extra_locked(core, cold);
         if (extra == NULL) {
@@ -621,7 +619,7 @@ trp_core_fini_cells(struct trp_core *core)
         struct trp_extra *extra = trp_load_relaxed(&cold->extra); /* relaxed:
                                                                      same */
 
-        if (trp_cell_kind(cell) != TRP_KIND_NONE) {
+        if (trp_cell_is_visible(cell)) {
             free_state(core, NULL, cell,
                 state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
         }

@@ -29,6 +29,8 @@
  *   cell.life   store of generation at the end -> load of generation by a
  *               reader that is not a sender (path, inspect): kind is gone.
  *   cell.look   store of look after K or L -> load of look by the owner.
+ *   cell.kind   store of kind at birth -> load of kind by such a reader: what
+ *               the cold part says is of this life.
  *   cell.extra  store of extra -> load of extra by its owner: what is in it.
  *   cell.cold   CAS of cold_committed -> load of it: the pages are usable.
  */
@@ -65,7 +67,7 @@ struct trp_cell {
     /* owner writes, others look; of a guardian: under its lock */
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint8_t) hint; /* class its ring grows to first */
-    TRP_ATOMIC(uint8_t) kind; /* constant during a life */
+    TRP_ATOMIC(uint8_t) kind; /* constant during a life; NONE outside */
     struct trp_slot slot0;
 
     /* owner of S, but for the slot: senders stay away while there is a segment
@@ -207,6 +209,14 @@ static inline uint32_t
 trp_cell_kind(const struct trp_cell *cell)
 {
     return trp_load_relaxed(&cell->kind); /* relaxed: constant in a life */
+}
+
+/* Somebody lives there, and all of the cold part is his. */
+static inline bool
+trp_cell_is_visible(const struct trp_cell *cell)
+{
+    return trp_load_acquire(&cell->kind) != TRP_KIND_NONE; /* pairs: cell.kind
+                                                            */
 }
 
 /* Space for troupe_spawn_options, type and state; all checked by the caller. */

@@ -304,7 +304,7 @@ troupe_msg_free(troupe_msg *msg)
 void *
 troupe_payload_mismatch(const troupe_msg *msg, size_t bytes)
 {
-    trp_refuse(TROUPE_E_INVALID, "troupe_payload", msg->type->name,
+    trp_refuse(TROUPE_E_INVALID, "troupe_payload", trp_type_name(msg->type),
         "has another size or needs less alignment", "%zu of %zu", bytes,
         msg->bytes);
     if (trp_thread.worker != NULL) {

@@ -89,6 +89,13 @@ trp_item_copy(struct trp_item *item, const void *payload, size_t bytes)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
     "trp_item_copy() assembles little-endian words");
 
+/* For people. */
+static inline const char *
+trp_type_name(const troupe_msg_type *type)
+{
+    return type->name != NULL ? type->name : "";
+}
+
 /* The view that a behaviour gets. `item` must outlive it. */
 TRP_INLINE void
 trp_item_view(struct trp_item *item, troupe_msg *view)

@@ -156,8 +156,9 @@ append(struct text *text, const char *more, size_t bytes)
 static void
 append_segment(struct trp_core *core, struct text *text, uint32_t index)
 {
-    /* relaxed: freed only under core->names, which we hold. */
-    struct trp_extra *extra = trp_load_relaxed(&core->cold[index].extra);
+    /* Freed only under core->names, which we hold; not written under it. */
+    struct trp_extra *extra =
+        trp_load_acquire(&core->cold[index].extra); /* pairs: cell.extra */
     char number[32];
 
     append(text, "/", 1);
@@ -197,7 +198,7 @@ trp_registry_path(
     append(&out, "troupe://", 9);
     append(&out, core->name, strlen(core->name));
     alive = trp_load_acquire(&cell->generation) == ref.generation &&
-            trp_cell_kind(cell) != TRP_KIND_NONE; /* pairs: cell.life */
+            trp_cell_is_visible(cell); /* pairs: cell.life */
     for (uint32_t i = index; alive && i != 0; i = parent_of(core, i)) {
         depth++;
     }

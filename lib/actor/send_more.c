@@ -242,7 +242,7 @@ check_owned(const struct trp_sending *sending, const troupe_msg *msg)
     }
     if (trp_box_of((troupe_msg *)(uintptr_t)msg)->core != sending->core) {
         return trp_refuse(TROUPE_E_INVALID, sending->call, "msg",
-            "belongs to another system", "%s", msg->type->name);
+            "belongs to another system", "%s", trp_type_name(msg->type));
     }
     return TROUPE_OK;
 }
@@ -401,6 +401,24 @@ tell_shared(const struct trp_sending *sending, struct trp_box *box,
     return taken;
 }
 
+/* No memory to share it: a dead letter for each, and the payload is dropped. */
+static void
+tell_nobody(const struct trp_sending *sending, const troupe_ref *to,
+    size_t count, const troupe_msg_type *type, const void *payload)
+{
+    const troupe_msg view = {
+        type, (void *)(uintptr_t)payload, type->bytes, sending->sender};
+
+    for (size_t i = 0; i < count; i++) {
+        trp_book(sending->core, sending->local, sent, 1);
+        trp_dead_letter(sending->core, sending->local, to[i], &view,
+            trp_send_reason(to[i], TROUPE_E_NOMEM));
+    }
+    if (type->drop != NULL && move_on(sending, type, payload)) {
+        type->drop(view.payload, view.bytes);
+    }
+}
+
 size_t
 troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
     const troupe_msg_type *type, const void *payload)
@@ -426,11 +444,13 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
         if (box != NULL) {
             return tell_shared(&sending, box, to, count);
         }
+        tell_nobody(&sending, to, count, type, payload);
+        return 0;
     }
     if (type->drop != NULL) {
         trp_refuse(TROUPE_E_INVALID, sending.call, "type",
             "owns something: several receivers need TROUPE_MSG_SHARED", "%s",
-            type->name);
+            trp_type_name(type));
         return 0;
     }
     for (size_t i = 0; i < count; i++) {

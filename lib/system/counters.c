@@ -41,7 +41,7 @@ count_queued(const struct trp_core *core)
         struct trp_cell *cell = trp_cell_at(core, index);
         uint64_t word;
 
-        if (trp_cell_kind(cell) != TRP_KIND_NONE) {
+        if (trp_cell_is_visible(cell)) {
             queued += trp_ring_depth(&cell->ring, &word);
         }
     }

@@ -31,12 +31,12 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
     struct trp_cold *cold = &core->cold[index];
     uint32_t generation =
         trp_load_acquire(&cell->generation); /* pairs: cell.life */
-    uint32_t kind = trp_cell_kind(cell);
+    bool visible = trp_cell_is_visible(cell);
     uint32_t flags = trp_cell_flags(cell);
     uint32_t parent = trp_load_relaxed(&cold->parent); /* relaxed: by life */
     uint64_t word;
 
-    if (generation == 0 || kind == TRP_KIND_NONE) {
+    if (generation == 0 || !visible) {
         return false;
     }
     seen->ref.index = index;
@@ -54,7 +54,7 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
                                                      : TROUPE_STATE_RUNNING;
     /* Still the same life: all of it belongs together. */
     return trp_load_acquire(&cell->generation) == generation &&
-           trp_cell_kind(cell) != TRP_KIND_NONE; /* pairs: cell.life */
+           trp_cell_is_visible(cell); /* pairs: cell.life */
 }
 
 static uint32_t

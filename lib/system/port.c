@@ -70,6 +70,10 @@ trp_port_open(troupe_system *system, const char *name, const char *call,
     if (status == TROUPE_E_EXISTS) {
         trp_refuse(status, call, "name", "is taken by a port", "%.20s", name);
     }
+    if (status == TROUPE_E_LIMIT) {
+        trp_refuse(status, call, "TROUPE_MAX_ACTORS", "are alive already", "%u",
+            core->cells.class[0].end - 1);
+    }
     if (status != TROUPE_OK) {
         trp_notify_close(&port->notify);
         trp_heap_free(&core->heap, port, sizeof *port);

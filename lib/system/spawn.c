@@ -146,6 +146,9 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     } else if (status == TROUPE_E_EXISTS) {
         trp_refuse(
             status, call, "name", "is taken by a sibling", "%.20s", birth.name);
+    } else if (status == TROUPE_E_LIMIT) {
+        trp_refuse(status, call, "TROUPE_MAX_ACTORS", "are alive already", "%u",
+            core->cells.class[0].end - 1);
     }
     return status;
 }

@@ -236,7 +236,7 @@ on_mismatch(struct trp_core *core, const troupe_msg *msg, size_t bytes)
 {
     trp_system_log(trp_system_of(core), TRP_LOG_MISMATCH, TROUPE_LOG_WARN,
         "troupe_payload: message %s has %zu bytes, not the %zu asked for",
-        msg->type->name, msg->bytes, bytes);
+        msg->type->name != NULL ? msg->type->name : "", msg->bytes, bytes);
 }
 
 /* Everything but the threads. */
@@ -272,8 +272,8 @@ make_system(troupe_system *system, const troupe_system_options *options,
     }
     *(uint32_t *)system->fork_page = 1;
     core->alive = system->fork_page;
-    status = make_pools(
-        core, (uint32_t)system->tunables.value[TRP_TROUPE_MAX_ACTORS],
+    status = make_pools(core,
+        (uint32_t)system->tunables.value[TRP_TROUPE_MAX_ACTORS],
         sched->workers);
     if (status == TROUPE_OK) {
         status = trp_sched_init(&core->sched, &core->heap, sched);

@@ -63,7 +63,7 @@ find_child(
         cell = trp_cell_at(core, ref.index);
         if (trp_load_relaxed(&trp_cold_of(core, cell)->parent) !=
                 parent || /* relaxed: checked by life below */
-            trp_cell_kind(cell) == TRP_KIND_NONE ||
+            !trp_cell_is_visible(cell) ||
             trp_load_acquire(&cell->generation) !=
                 ref.generation) { /* pairs: cell.life */
             return TROUPE_NONE;
@@ -113,7 +113,7 @@ troupe_children(const troupe_self *self, troupe_ref *children, size_t capacity)
         ref.index = index;
         ref.generation =
             trp_load_acquire(&cell->generation); /* pairs: cell.life */
-        if (trp_cell_kind(cell) != TRP_KIND_NONE) {
+        if (trp_cell_is_visible(cell)) {
             if (children != NULL && count < capacity) {
                 children[count] = ref;
             }
