@@ -17,7 +17,8 @@ enum {
     STOPS = 60,
     HANDLED = 1,
     DEAD = 16,
-    REFUSED = 64
+    REFUSED = 64,
+    SENT = 4096
 };
 
 struct owned {
@@ -162,6 +163,7 @@ send_one(struct race *race, struct test_rng *rng, troupe_self *self)
     if (number >= race->capacity || atomic_load(&race->over)) {
         return false;
     }
+    meet(race, number, SENT);
     owned.drops = &race->fates[number].drops;
     owned.number = number;
     owned.order = drawn < 3 * 8 && drawn >= 8 ? ORDER_SPIN
@@ -273,9 +275,11 @@ check_fates(struct race *race, const troupe_counters *counters)
         uint32_t fate = atomic_load(&race->fates[i].fate);
         uint32_t drops = atomic_load(&race->fates[i].drops);
 
-        if (fate == 0 && drops == 0) {
+        if (fate == 0) {
+            STRESS_CHECK(drops == 0, "dropped, but never sent");
             continue; /* drawn, but not sent: the race was over */
         }
+        fate -= SENT;
         STRESS_CHECK(fate == HANDLED || fate == DEAD || fate == REFUSED,
             "message %" PRIu64 ": %u times handled, %u dead, %u refused", i,
             fate % DEAD, fate % REFUSED / DEAD, fate / REFUSED);
