@@ -639,6 +639,7 @@ stop_wait(void)
 /* Sends to itself for ever, with a long queue: its ring is a large one. */
 static uint32_t handled_since_request;
 static bool is_requested;
+static uint32_t barrier;
 
 static troupe_verdict
 receive_busy(troupe_self *self, void *state, const troupe_msg *msg)
@@ -692,6 +693,7 @@ request(void *user)
 {
     (void)user;
     MODEL_ASSERT(troupe_post_stop_now(rt, actor) == TROUPE_OK);
+    trp_add_relaxed(&barrier, 0); /* what it stored can be seen now */
     is_requested = true;
 }
 

@@ -397,7 +397,6 @@ run_fiber(void)
 
         self->is_between = false;
         self->run(self->user);
-        self->is_between = true;
         end_thread(self);
     }
 }
@@ -918,6 +917,7 @@ end_thread(struct thread *thread)
             drain(other);
         }
     }
+    thread->is_between = true;
     switch_to(engine.alive == 0 ? &engine.host : next_thread());
 }
 

@@ -499,6 +499,47 @@ each_thread_has_its_own_copy(void)
     }
 }
 
+/* --- schedules that end in the middle ------------------------------------- */
+
+static uint32_t runs;
+
+static void
+count_run(void *user)
+{
+    (void)user;
+    runs++;
+}
+
+static void
+fail_early(void)
+{
+    model_spawn("a", count_run, NULL);
+    model_spawn("b", count_run, NULL);
+    for (int i = 0; i < 3; i++) {
+        model_step("wait");
+    }
+    MODEL_ASSERT(false);
+}
+
+static void
+run_both(void)
+{
+    runs = 0;
+    run_two(count_run, count_run);
+    MODEL_ASSERT(runs == 2);
+}
+
+/* Threads are left wherever they are, also just before their end. */
+static void
+a_failure_leaves_nothing_to_the_next_schedule(void)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        EXPECT(
+            run_seed(MODEL_RANDOM, seed, fail_early).verdict == MODEL_FAILED);
+        EXPECT(run_seed(MODEL_RANDOM, seed, run_both).verdict == MODEL_PASSED);
+    }
+}
+
 int
 main(void)
 {
@@ -516,6 +557,8 @@ main(void)
             endless_loops_are_found_and_fair_ones_end},
         {"sleepers_wake_at_their_deadline", sleepers_wake_at_their_deadline},
         {"each_thread_has_its_own_copy", each_thread_has_its_own_copy},
+        {"a_failure_leaves_nothing_to_the_next_schedule",
+            a_failure_leaves_nothing_to_the_next_schedule},
     };
 
     model_thread_local(&local, sizeof local);
