@@ -634,6 +634,104 @@ stop_wait(void)
     finish();
 }
 
+/* --- one payload, several readers ----------------------------------------- */
+
+struct sheet {
+    uint64_t text[8];
+};
+
+static uint32_t sheets_read;
+static uint32_t sheets_dropped;
+
+static void
+drop_sheet(void *payload, size_t bytes)
+{
+    (void)bytes;
+    sheets_dropped++;
+    memset(payload, 0xee, sizeof(struct sheet));
+}
+
+TROUPE_MSG_TYPE_WITH(
+    sheet_type, struct sheet, 9, TROUPE_MSG_SHARED, drop_sheet);
+
+static troupe_ref readers[2];
+
+static void
+check_sheet(const struct sheet *sheet)
+{
+    for (uint64_t i = 0; i < 8; i++) {
+        MODEL_CHECK(sheet->text[i] == i, "read after it was dropped");
+    }
+}
+
+/* The first reader sends it on to the second one. */
+static troupe_verdict
+receive_sheet(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const struct sheet *sheet = troupe_payload(msg, struct sheet);
+
+    (void)state;
+    check_sheet(sheet);
+    if (troupe_ref_equal(troupe_self_ref(self), readers[0])) {
+        troupe_tell(self, readers[1], &sheet_type, sheet);
+    }
+    model_step("reads");
+    check_sheet(sheet);
+    sheets_read++;
+    return TROUPE_CONTINUE;
+}
+
+static troupe_verdict
+receive_fan(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    struct sheet sheet;
+
+    (void)state;
+    take(troupe_payload(msg, struct note), 1);
+    for (uint64_t i = 0; i < 8; i++) {
+        sheet.text[i] = i;
+    }
+    MODEL_ASSERT(troupe_tell_many(self, readers, 2, &sheet_type, &sheet) == 2);
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type reader_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "reader",
+    .receive = receive_sheet,
+};
+
+static const troupe_actor_type fan_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "fan",
+    .receive = receive_fan,
+};
+
+static void
+spawn_readers(void)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        MODEL_ASSERT(troupe_system_spawn(rt, &reader_type, NULL, &readers[i]) ==
+                     TROUPE_OK);
+    }
+    MODEL_ASSERT(troupe_system_spawn(rt, &fan_type, NULL, &actor) == TROUPE_OK);
+}
+
+/* Dropped once, after the last of three reads on two workers. */
+static void
+shared(void)
+{
+    begin(2);
+    sheets_read = sheets_dropped = 0;
+    spawn_readers();
+    post_some(with(0, 1));
+    model_await_sleep();
+    MODEL_CHECK(sheets_read == 3, "%u of 3 reads", sheets_read);
+    MODEL_CHECK(sheets_dropped == 1, "dropped %u times", sheets_dropped);
+    check_books();
+    finish();
+}
+
 /* --- requests to a busy actor --------------------------------------------- */
 
 /* Sends to itself for ever, with a long queue: its ring is a large one. */
@@ -734,6 +832,7 @@ main(int argc, char **argv)
         {"port_one_by_one", port_one_by_one, 3},
         {"port_close", port_close, 3},
         {"stop_wait", stop_wait, 2},
+        {"shared", shared, 2},
         {"stop_busy", stop_busy, 2},
     };
 
