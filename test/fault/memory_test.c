@@ -800,7 +800,7 @@ const troupe_actor_type divider = {.size = sizeof(troupe_actor_type),
 
 Test(fault_memory, while_workers_run)
 {
-    for (uint64_t nth = 1; nth <= 60; nth++) {
+    for (uint64_t nth = 1; nth <= 30; nth++) {
         troupe_system *system = test_open_threads(2);
         troupe_ref top = TROUPE_NONE;
         const uint64_t levels = 5;
