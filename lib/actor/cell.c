@@ -99,8 +99,8 @@ new_extra(struct trp_core *core, const struct trp_birth *birth)
     return NULL;
 }
 
-static struct trp_extra *
-cell_extra_locked(struct trp_core *core, struct trp_cold *cold)
+struct trp_extra *
+trp_cell_extra_locked(struct trp_core *core, struct trp_cold *cold)
 {
     static const struct trp_birth nothing = {0};
     /* relaxed: under lock. */
@@ -120,7 +120,7 @@ trp_cell_extra(struct trp_core *core, struct trp_cell *cell)
     struct trp_extra *extra;
 
     trp_lock_acquire(&cold->lock);
-    extra = cell_extra_locked(core, cold);
+    extra = trp_cell_extra_locked(core, cold);
     trp_lock_release(&cold->lock);
     return extra;
 }
@@ -285,7 +285,7 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     uint32_t tail = trp_ring_tail(trp_load_relaxed(&cell->ring.word)) + 1;
 
     if (birth->kind == TRP_KIND_PORT) {
-        cell->state.port = birth->port;
+        cell->state.notify = birth->notify;
     }
     if (state_bytes(birth->type) > sizeof cell->state) {
         flags |= TRP_CELL_BOXED_STATE;
@@ -477,125 +477,6 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
     if (waiting.index != 0) {
         trp_mailbox_request(core, local, waiting, TRP_RING_SIGNAL);
     }
-}
-
-/* --- watching ------------------------------------------------------------- */
-
-static const troupe_msg_type down_type = {sizeof(troupe_msg_type), "down",
-    sizeof(troupe_exit), TROUPE_TAG_DOWN, 0, NULL};
-
-_Static_assert(sizeof(troupe_exit) <= TRP_INLINE_BYTES, "needs no memory");
-
-void
-trp_watch_notify(struct trp_core *core, struct trp_local *local,
-    troupe_ref watcher, const troupe_exit *exit)
-{
-    struct trp_item item = {0};
-
-    item.mark = (uint64_t)(uintptr_t)&down_type | (uint64_t)sizeof *exit
-                                                      << TRP_MARK_LENGTH_SHIFT;
-    trp_item_copy(&item, exit, sizeof *exit);
-    trp_book(core, local, sent, 1);
-    if (trp_mailbox_deliver(core, local, watcher, &item) != TROUPE_OK) {
-        troupe_msg view;
-
-        trp_item_view(&item, &view);
-        trp_dead_letter(core, local, watcher, &view, TROUPE_DEAD_STOPPED);
-    }
-}
-
-static bool
-is_watched_by(const struct trp_extra *extra, troupe_ref watcher)
-{
-    for (const struct trp_watcher *w = extra->watchers; w != NULL;
-         w = w->next) {
-        if (troupe_ref_equal(w->ref, watcher)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-troupe_status
-trp_watch_add(struct trp_core *core, struct trp_local *local,
-    troupe_ref subject, troupe_ref watcher, bool *added)
-{
-    const troupe_exit gone = {.actor = subject, .kind = TROUPE_EXIT_UNKNOWN};
-    struct trp_watcher *entry = NULL;
-    struct trp_cell *cell;
-    struct trp_cold *cold;
-    struct trp_extra *extra;
-    bool alive;
-
-    if (added != NULL) {
-        *added = true;
-    }
-    if (!trp_ref_is_possible(core, subject)) {
-        trp_watch_notify(core, local, watcher, &gone);
-        return TROUPE_OK;
-    }
-    cell = trp_cell_at(core, subject.index);
-    cold = trp_cold_of(core, cell);
-    entry = trp_heap_alloc(&core->heap, sizeof *entry);
-    if (entry == NULL) {
-        return TROUPE_E_NOMEM;
-    }
-    entry->ref = watcher;
-    trp_lock_acquire(&cold->lock);
-    alive = trp_load_acquire(&cell->generation) == subject.generation &&
-            trp_cell_is_visible(cell); /* pairs: cell.life */
-    if (alive) {
-        extra = cell_extra_locked(core, cold);
-        if (extra == NULL) {
-            trp_lock_release(&cold->lock);
-            trp_heap_free(&core->heap, entry, sizeof *entry);
-            return TROUPE_E_NOMEM;
-        }
-        if (!is_watched_by(extra, watcher)) {
-            entry->next = extra->watchers;
-            extra->watchers = entry;
-            entry = NULL;
-        } else if (added != NULL) {
-            *added = false;
-        }
-    }
-    trp_lock_release(&cold->lock);
-    trp_heap_free(&core->heap, entry, sizeof *entry);
-    if (!alive) {
-        trp_watch_notify(core, local, watcher, &gone);
-    }
-    return TROUPE_OK;
-}
-
-void
-trp_watch_remove(struct trp_core *core, troupe_ref subject, troupe_ref watcher)
-{
-    struct trp_watcher *found = NULL;
-    struct trp_cell *cell;
-    struct trp_cold *cold;
-    struct trp_extra *extra;
-
-    if (!trp_ref_is_possible(core, subject)) {
-        return;
-    }
-    cell = trp_cell_at(core, subject.index);
-    cold = trp_cold_of(core, cell);
-    trp_lock_acquire(&cold->lock);
-    extra = trp_load_relaxed(&cold->extra); /* relaxed: under lock */
-    if (trp_load_acquire(&cell->generation) == subject.generation &&
-        extra != NULL) { /* pairs: cell.life */
-        struct trp_watcher **link = &extra->watchers;
-
-        while (*link != NULL && !troupe_ref_equal((*link)->ref, watcher)) {
-            link = &(*link)->next;
-        }
-        found = *link;
-        if (found != NULL) {
-            *link = found->next;
-        }
-    }
-    trp_lock_release(&cold->lock);
-    trp_heap_free(&core->heap, found, sizeof *found);
 }
 
 /* --- the end of all ------------------------------------------------------- */

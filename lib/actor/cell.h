@@ -79,7 +79,7 @@ struct trp_cell {
     TRP_ALIGNED(16) union {
         unsigned char bytes[16];
         void *memory;
-        struct troupe_port *port; /* of a port */
+        struct trp_notify *notify; /* of a port: its descriptor */
     } state;
     struct trp_slot slot1;
 };
@@ -227,7 +227,7 @@ struct trp_birth {
     size_t arg_bytes;
     uint32_t throughput; /* 0: the system's */
     enum trp_cell_kind kind;
-    struct troupe_port *port; /* of a port: its state */
+    struct trp_notify *notify; /* of a port */
 };
 
 /*
@@ -247,6 +247,8 @@ void trp_cell_destroy(struct trp_core *core, struct trp_local *local,
 
 /* The extra, made if need be; NULL: no memory. Takes the cell's lock. */
 struct trp_extra *trp_cell_extra(struct trp_core *core, struct trp_cell *cell);
+struct trp_extra *trp_cell_extra_locked(
+    struct trp_core *core, struct trp_cold *cold);
 
 /* Last of all, no thread is left: frees what cells still own. */
 void trp_core_fini_cells(struct trp_core *core);

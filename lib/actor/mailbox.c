@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/mailbox.h"
 
+void
+trp_mailbox_wake_port(struct trp_cell *cell)
+{
+    trp_notify_raise(cell->state.notify); /* P1 of system/port.h */
+}
+
 enum trp_claim
 trp_mailbox_push_grow(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, uint32_t generation, const struct trp_item *item)

@@ -14,12 +14,6 @@
 /* Rests before a sender that was preempted is given the processor. */
 #define DRAIN_RESTS 40
 
-void
-trp_mailbox_wake_port(struct trp_cell *cell)
-{
-    trp_notify_raise(&cell->state.port->notify); /* P1 */
-}
-
 /* --- open and close ------------------------------------------------------- */
 
 troupe_status
@@ -63,7 +57,7 @@ trp_port_open(troupe_system *system, const char *name, const char *call,
         status = trp_refuse(TROUPE_E_SYSTEM, call, "descriptor",
             "could not be opened", "eventfd");
     } else {
-        birth.port = port;
+        birth.notify = &port->notify;
         status = trp_cell_create(
             core, trp_local_here(core), core->ports, &birth, &port->ref);
     }
