@@ -13,6 +13,7 @@ trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
 
 if ! command -v "$compiler" >/dev/null; then
+    echo "TAP version 13"
     echo "1..0 # SKIP there is no $compiler"
     exit 0
 fi
@@ -28,6 +29,7 @@ case $compiler in
     ;;
 esac
 
+echo "TAP version 13"
 count=0
 result() { # status name; the log of what has failed
     count=$((count + 1))
