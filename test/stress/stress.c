@@ -43,7 +43,7 @@ stress_fail(
     _exit(1);
 }
 
-/* Rounds take well below a second; ten deadlines without one is a hang. */
+/* A round takes a second, 20 under sanitizers: 200 without one is a hang. */
 static void *
 watch_progress(void *user)
 {
