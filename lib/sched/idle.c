@@ -323,8 +323,10 @@ trp_idle_await_quiet(struct trp_sched *sched, uint64_t deadline_ns)
         uint32_t seen = trp_load_acquire(&idle->quiet); /* pairs: idle.quiet */
         uint64_t turns = turns_of_all(sched);
 
-        quiet = all_parked(sched) && turns == turns_of_all(sched) &&
-                all_parked(sched);
+        quiet = trp_load_acquire(&sched->stopping) != 0 || /* pairs:
+                                                              sched.stopping */
+                (all_parked(sched) && turns == turns_of_all(sched) &&
+                    all_parked(sched));
         if (!quiet) {
             in_time = trp_futex_wait(&idle->quiet, seen, deadline_ns);
         }

@@ -109,6 +109,9 @@ trp_sched_stop(struct trp_sched *sched)
             sched->workers[i].started = false;
         }
     }
+    /* Nobody parks any more: who awaits that need not wait. */
+    trp_add_acq_rel(&sched->idle.quiet, 1); /* pairs: idle.quiet */
+    trp_futex_wake(&sched->idle.quiet, INT32_MAX);
 }
 
 void
