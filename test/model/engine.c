@@ -293,7 +293,7 @@ trace_begin(const struct thread *thread, const char *where)
         thread->name, length, operation, file != NULL ? file + 1 : "");
 }
 
-static void
+static void __attribute__((format(printf, 3, 4)))
 trace(const char *where, const volatile void *at, const char *format, ...)
 {
     va_list args;

@@ -478,6 +478,27 @@ quiet(void)
     finish();
 }
 
+static void
+await_any_quiet(void *user)
+{
+    (void)user;
+    (void)trp_idle_await_quiet(&sched, TRP_FUTEX_FOREVER);
+}
+
+/* Nobody parks any more: who awaits it must not wait for that. */
+static void
+quiet_stop(void)
+{
+    int a;
+
+    begin(2, TRP_STEAL_EAGER);
+    start();
+    a = model_spawn("a", await_any_quiet, NULL);
+    trp_sched_stop(&sched);
+    model_join(a);
+    trp_sched_fini(&sched);
+}
+
 /* Stopped while they start, search, go to sleep. */
 static void
 stop_at_once(void)
@@ -518,6 +539,7 @@ main(int argc, char **argv)
         {"all_muted", all_muted, 25},
         {"hand_back", hand_back, 25},
         {"quiet", quiet, 25},
+        {"quiet_stop", quiet_stop, 25},
         {"stop_at_once", stop_at_once, 50},
         {"stop_in_time", stop_in_time, 50},
     };

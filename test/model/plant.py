@@ -14,7 +14,8 @@ A plant is a text file: comment lines, the file, then edits.
         other text
 
 A text that is not found, or more than once, is an error: the plant is then
-older than the source.
+older than the source. The copy is a program that says so and fails, so that
+one test fails and not the build of all others.
 """
 import pathlib
 import re
@@ -46,6 +47,18 @@ def pattern(text):
     return re.compile(r"\s*".join(re.escape(token) for token in tokens))
 
 
+STALE = """
+extern int puts(const char *);
+extern void _exit(int);
+__attribute__((constructor)) static void
+say_plant_is_stale(void)
+{
+    puts("%s");
+    _exit(1);
+}
+"""
+
+
 def main():
     plant, root, output = (pathlib.Path(arg) for arg in sys.argv[1:])
     name, edits = parse(plant)
@@ -53,11 +66,13 @@ def main():
         sys.exit(f"{plant}: no file, or nothing to change")
     source = root / name
     text = source.read_text()
-    for find, replace in edits:
+    for number, (find, replace) in enumerate(edits, 1):
         found = len(pattern(find).findall(text))
         if found != 1:
-            sys.exit(f"{plant}: found {found} times in {name}, not once:\n"
-                     f"{find}")
+            why = f"{plant.name}: find {number} stands {found} times in {name}"
+            print(why, file=sys.stderr)
+            text = source.read_text() + STALE % why
+            break
         text = pattern(find).sub(lambda _: replace, text)
     output.write_text(f'#line 1 "{source}"\n{text}')
 
