@@ -20,8 +20,8 @@ TROUPE_BEGIN_DECLS
  * and NULL for a type without payload; the other combinations are E_INVALID.
  * A copied payload moves what it owns (type->drop): on success the receiver
  * has it, on a refusal you still do; tell and reply always take it. The payload
- * of the current message itself is moved on, never owned twice; of a copy you
- * made by hand the library cannot know.
+ * of the current message itself is moved on, never owned twice (E_STATE); of a
+ * copy you made by hand the library cannot know.
  */
 
 /* --- inside; the sender is `self` ---------------------------------------- */

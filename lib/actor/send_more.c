@@ -28,6 +28,17 @@ current_shared(const struct trp_sending *sending, const troupe_msg_type *type,
     return box;
 }
 
+/* What the current message owned is somebody else's since an earlier call. */
+static bool
+is_given_away(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload)
+{
+    const struct troupe_self *self = sending->self;
+
+    return type->drop != NULL && self != NULL && self->msg != NULL &&
+           payload != NULL && payload == self->msg->payload && self->spent != 0;
+}
+
 troupe_status
 trp_send_make(const struct trp_sending *sending, const troupe_msg_type *type,
     const void *payload, size_t bytes, struct trp_item *item)
@@ -39,6 +50,11 @@ trp_send_make(const struct trp_sending *sending, const troupe_msg_type *type,
 
     if (status != TROUPE_OK) {
         return status;
+    }
+    if (is_given_away(sending, type, payload)) {
+        return trp_refuse(TROUPE_E_STATE, sending->call, "payload",
+            "of the current message was given away already", "%s",
+            trp_type_name(type));
     }
     shared = current_shared(sending, type, payload);
     if (shared != NULL) {
@@ -130,7 +146,7 @@ trp_send_copy(const struct trp_sending *sending, const troupe_msg_type *type,
     if (status == TROUPE_OK) {
         status = trp_send_make(sending, type, payload, bytes, &item);
     }
-    if (status == TROUPE_E_INVALID) {
+    if (status == TROUPE_E_INVALID || status == TROUPE_E_STATE) {
         return status; /* a mistake in the program: nothing was attempted */
     }
     if (status == TROUPE_OK) {
@@ -177,8 +193,8 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     }
     trp_book(sending->core, sending->local, sent, 1);
     status = trp_send_make(sending, type, payload, bytes, &item);
-    if (status == TROUPE_E_INVALID) {
-        view.payload = NULL; /* whatever it is, it is not of this type */
+    if (status == TROUPE_E_INVALID || status == TROUPE_E_STATE) {
+        view.payload = NULL; /* not of this type, or not the sender's */
         view.bytes = 0;
     } else if (status == TROUPE_OK) {
         status = trp_mailbox_deliver(
@@ -436,6 +452,12 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
     sending.local = self->local;
     sending.sender = self->ref;
     if (trp_message_check(sending.call, type, payload, bytes) != TROUPE_OK) {
+        return 0;
+    }
+    if (is_given_away(&sending, type, payload)) {
+        trp_refuse(TROUPE_E_STATE, sending.call, "payload",
+            "of the current message was given away already", "%s",
+            trp_type_name(type));
         return 0;
     }
     if ((type->flags & TROUPE_MSG_SHARED) != 0 && count <= UINT32_MAX / 2) {
