@@ -422,7 +422,7 @@ Test(actor, a_code_of_fail_without_failing_is_no_failure)
 
 Test(actor, stop_is_called_once_without_start_as_well)
 {
-    const troupe_actor_type type = {.size = sizeof type,
+    static const troupe_actor_type type = {.size = sizeof type,
         .name = "stops",
         .receive = ignore,
         .stop = count_stop};
@@ -577,7 +577,7 @@ spawn_in_stop(troupe_self *self, void *state, const troupe_exit *why)
 
 Test(actor, a_stopping_actor_spawns_nothing)
 {
-    const troupe_actor_type type = {.size = sizeof type,
+    static const troupe_actor_type type = {.size = sizeof type,
         .name = "late",
         .receive = ignore,
         .stop = spawn_in_stop};
@@ -697,10 +697,11 @@ Test(actor, name_and_argument_of_the_defaults_are_not_used)
         .name = "default",
         .arg = "x",
         .arg_bytes = 1};
-    troupe_actor_type type = keeper;
+    static troupe_actor_type type;
     troupe_ref first;
     troupe_ref second;
 
+    type = keeper;
     type.defaults = &defaults;
     cr_assert_eq(
         troupe_system_spawn(the_system, &type, NULL, &first), TROUPE_OK);

@@ -214,7 +214,7 @@ expect_order(troupe_self *self, void *state, const troupe_msg *msg)
 
 Test(driven, a_loop_that_polls_without_time_out_sees_posts_of_other_threads)
 {
-    const troupe_actor_type type = {
+    static const troupe_actor_type type = {
         .size = sizeof type, .name = "t", .receive = expect_order};
     struct {
         troupe_system *system;
@@ -284,7 +284,7 @@ play(troupe_self *self, void *state, const troupe_msg *msg)
 static void
 simulate(uint64_t seed, uint32_t throughput)
 {
-    const troupe_actor_type type = {
+    static const troupe_actor_type type = {
         .size = sizeof type, .name = "player", .receive = play};
     troupe_system_options options = test_options();
     troupe_system *system;

@@ -525,6 +525,38 @@ Test(drop, when_the_payload_was_told_and_the_verdict_is_done)
 }
 
 static troupe_verdict
+send_current_twice(troupe_self *self, const troupe_msg *msg)
+{
+    (void)!troupe_send(self, target, msg->type, msg->payload);
+    (void)!troupe_send(self, target, msg->type, msg->payload);
+    troupe_tell(self, target, msg->type, msg->payload);
+    troupe_reply(self, msg->type, msg->payload);
+    return TROUPE_CONTINUE;
+}
+
+Test(drop, when_the_payload_of_the_current_message_was_sent_on_twice)
+{
+    target = spawn(just_handle);
+    each(send_current_twice);
+    cr_assert_eq(drops, 2, "never owned twice");
+}
+
+static troupe_verdict
+forward_after_sending(troupe_self *self, const troupe_msg *msg)
+{
+    (void)!troupe_send(self, target, msg->type, msg->payload);
+    troupe_forward(self, target);
+    return TROUPE_CONTINUE;
+}
+
+Test(drop, when_a_message_was_forwarded_whose_payload_has_gone)
+{
+    target = spawn(just_handle);
+    each(forward_after_sending);
+    cr_assert_eq(drops, 2, "never owned twice");
+}
+
+static troupe_verdict
 reply_with_current(troupe_self *self, const troupe_msg *msg)
 {
     troupe_reply(self, msg->type, msg->payload);

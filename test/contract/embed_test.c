@@ -178,6 +178,8 @@ Test(embed, many_systems_one_after_the_other_leave_nothing_behind)
     cr_assert_leq(test_census().mappings, before.mappings + 8);
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* looks for leaks while workers run */
+
 /* --- the end of the process ----------------------------------------------- */
 
 static int
@@ -231,6 +233,8 @@ Test(embed, the_process_may_end_without_a_stop)
 {
     cr_assert_eq(status_of_child(return_without_stopping), 8);
 }
+
+#endif
 
 /* --- stack ---------------------------------------------------------------- */
 

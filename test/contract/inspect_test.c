@@ -215,7 +215,7 @@ ignore(troupe_self *self, void *state, const troupe_msg *msg)
 
 Test(inspect, one_that_is_stopping_is_stopping)
 {
-    const troupe_actor_type type = {.size = sizeof type,
+    static const troupe_actor_type type = {.size = sizeof type,
         .name = "t",
         .receive = ignore,
         .stop = inspect_in_stop};
@@ -351,7 +351,7 @@ check_consistency(const troupe_actor_info *info, void *user)
 
 Test(inspect_threads, the_system_may_be_under_full_load)
 {
-    const troupe_actor_type type = {
+    static const troupe_actor_type type = {
         .size = sizeof type, .name = "churn", .receive = churn};
     troupe_system *system = test_open_threads(2);
     uint64_t visits = 0;

@@ -159,7 +159,7 @@ ignore(troupe_self *self, void *state, const troupe_msg *msg)
 
 Test(mailbox, depth_of_one_that_is_stopping_is_dead)
 {
-    const troupe_actor_type type = {.size = sizeof type,
+    static const troupe_actor_type type = {.size = sizeof type,
         .name = "t",
         .receive = ignore,
         .stop = look_in_stop};
@@ -179,6 +179,8 @@ Test(mailbox, a_stop_in_line_is_no_user_message)
 
     test_post_number(the_system, ref, 1);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
+    cr_assert_eq(troupe_depth(the_system, ref), 1);
+    cr_assert_eq(test_counters(the_system).queued, 1);
     test_run(the_system);
     cr_assert_eq(record.count, 1);
     cr_assert_eq(test_counters(the_system).sent, 1);
@@ -214,7 +216,7 @@ count(troupe_self *self, void *state, const troupe_msg *msg)
 
 Test(mailbox, its_memory_is_given_back_when_it_has_been_drained)
 {
-    const troupe_actor_type type = {
+    static const troupe_actor_type type = {
         .size = sizeof type, .name = "t", .receive = count};
     uint64_t before;
     uint64_t full;

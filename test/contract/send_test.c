@@ -480,7 +480,7 @@ read_failure(troupe_self *self, void *state, const troupe_msg *msg)
 
 Test(send, a_failure_has_a_status_and_a_code)
 {
-    const troupe_actor_type type = {
+    static const troupe_actor_type type = {
         .size = sizeof type, .name = "t", .receive = read_failure};
     troupe_ref ref;
 
@@ -527,7 +527,7 @@ no_message_in_stop(troupe_self *self, void *state, const troupe_exit *why)
 
 Test(send, in_start_and_stop_there_is_no_current_message)
 {
-    const troupe_actor_type type = {.size = sizeof type,
+    static const troupe_actor_type type = {.size = sizeof type,
         .name = "t",
         .receive = forget,
         .start = no_message_in_start,
@@ -554,7 +554,7 @@ send_in_stop(troupe_self *self, void *state, const troupe_exit *why)
 
 Test(send, stop_may_send)
 {
-    const troupe_actor_type type = {.size = sizeof type,
+    static const troupe_actor_type type = {.size = sizeof type,
         .name = "t",
         .receive = forget,
         .stop = send_in_stop};

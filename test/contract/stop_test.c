@@ -261,7 +261,7 @@ ignore(troupe_self *self, void *state, const troupe_msg *msg)
 
 Test(stop, a_message_to_one_that_is_stopping_is_refused_or_a_dead_letter)
 {
-    const troupe_actor_type type = {.size = sizeof type,
+    static const troupe_actor_type type = {.size = sizeof type,
         .name = "t",
         .receive = ignore,
         .stop = send_self_in_stop};

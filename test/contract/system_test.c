@@ -557,7 +557,7 @@ pass_on(troupe_self *self, void *state, const troupe_msg *msg)
 
 Test(system, await_idle_returns_when_no_actor_has_work)
 {
-    const troupe_actor_type type = {
+    static const troupe_actor_type type = {
         .size = sizeof type, .name = "t", .receive = pass_on};
 
     for (uint32_t workers = 1; workers <= 4; workers *= 2) {
