@@ -11,7 +11,8 @@ TROUPE_BEGIN_DECLS
  * a price per message that does not depend on its depth. Its memory grows with
  * what waits and is given back when it has been drained.
  *
- * How many user messages wait, without the one being handled; stale as soon as
+ * How many user messages wait, without the one being handled, and with each
+ * troupe_stop() that waits in line counted as one; stale as soon as
  * it returns, but never misses what the calling thread sent before. Once 64
  * messages wait it may read up to 15 too high, until they have been handled.
  * TROUPE_DEPTH_DEAD for an actor that has stopped or is stopping, and for

@@ -24,6 +24,7 @@ struct trp_cold;
     X(handled)                                                                 \
     X(dropped)                                                                 \
     X(dead)                                                                    \
+    X(stops) /* in line, less those taken out: in no public column */          \
     X(started)                                                                 \
     X(stopped)
 

@@ -13,6 +13,9 @@ stop_in_line(struct trp_core *core, struct trp_local *local, troupe_ref whom)
     const struct trp_item item = {.mark = TRP_MARK_CONTROL};
     troupe_status status = trp_mailbox_deliver(core, local, whom, &item);
 
+    if (status == TROUPE_OK) {
+        trp_book(core, local, stops, 1);
+    }
     return status == TROUPE_E_DEAD ? TROUPE_OK : status; /* stopped already */
 }
 
@@ -134,7 +137,9 @@ drain(struct troupe_self *self, struct trp_cell *cell,
 
     for (;;) {
         while (trp_ring_pop(cursor, &cell->ring, &item)) {
-            if ((item.mark & TRP_MARK_CONTROL) == 0) {
+            if ((item.mark & TRP_MARK_CONTROL) != 0) {
+                trp_book(core, self->local, stops, UINT64_MAX);
+            } else {
                 troupe_msg view;
 
                 trp_item_view(&item, &view);

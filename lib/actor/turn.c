@@ -161,6 +161,7 @@ handle_special(struct turn *turn, struct trp_item *item)
     troupe_msg view;
 
     if ((item->mark & TRP_MARK_CONTROL) != 0) {
+        trp_count(&turn->local->books.stops, UINT64_MAX);
         trp_count(&turn->local->books.handled,
             UINT64_MAX); /* not a message: in no column of the books */
         return end_actor(turn, TROUPE_EXIT_STOPPED, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/watch.h"
 
-#include "actor/mailbox.h"
+#include "actor/send.h"
 
 static const troupe_msg_type down_type = {sizeof(troupe_msg_type), "down",
     sizeof(troupe_exit), TROUPE_TAG_DOWN, 0, NULL};
@@ -13,16 +13,19 @@ trp_watch_notify(struct trp_core *core, struct trp_local *local,
     troupe_ref watcher, const troupe_exit *exit)
 {
     struct trp_item item = {0};
+    troupe_status status;
 
     item.mark = (uint64_t)(uintptr_t)&down_type | (uint64_t)sizeof *exit
                                                       << TRP_MARK_LENGTH_SHIFT;
     trp_item_copy(&item, exit, sizeof *exit);
     trp_book(core, local, sent, 1);
-    if (trp_mailbox_deliver(core, local, watcher, &item) != TROUPE_OK) {
+    status = trp_mailbox_deliver(core, local, watcher, &item);
+    if (status != TROUPE_OK) {
         troupe_msg view;
 
         trp_item_view(&item, &view);
-        trp_dead_letter(core, local, watcher, &view, TROUPE_DEAD_STOPPED);
+        trp_dead_letter(
+            core, local, watcher, &view, trp_send_reason(watcher, status));
     }
 }
 

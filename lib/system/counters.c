@@ -29,7 +29,10 @@ sum_books(const struct trp_core *core, size_t offset)
     return sum;
 }
 
-/* Read from the mailboxes: what makes the equation a check. */
+/*
+ * Read from the mailboxes: what makes the equation a check. Stops that wait in
+ * line are no messages, but lie there too.
+ */
 static uint64_t
 count_queued(const struct trp_core *core)
 {
@@ -97,7 +100,7 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.handled = SUM(core, handled);
     sums.dropped = SUM(core, dropped);
     sums.dead = SUM(core, dead);
-    sums.queued = count_queued(core);
+    sums.queued = count_queued(core) - SUM(core, stops);
     sums.started = SUM(core, started);
     sums.stopped = SUM(core, stopped);
     sums.actors = sums.started - sums.stopped;
