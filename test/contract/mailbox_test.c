@@ -172,14 +172,14 @@ Test(mailbox, depth_of_one_that_is_stopping_is_dead)
     cr_assert_eq(depth_in_stop, TROUPE_DEPTH_DEAD);
 }
 
-Test(mailbox, a_stop_in_line_is_no_user_message)
+Test(mailbox, a_stop_in_line_is_in_the_depth_but_not_in_the_books)
 {
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
     test_post_number(the_system, ref, 1);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
-    cr_assert_eq(troupe_depth(the_system, ref), 1);
+    cr_assert_eq(troupe_depth(the_system, ref), 2);
     cr_assert_eq(test_counters(the_system).queued, 1);
     test_run(the_system);
     cr_assert_eq(record.count, 1);
