@@ -32,7 +32,18 @@ struct note {
     uint32_t to; /* whom it is meant for */
 };
 
-TROUPE_MSG_TYPE(note_type, struct note, 1);
+static uint32_t dropped; /* owned notes, by the runtime */
+
+static void
+drop_note(void *payload, size_t bytes)
+{
+    (void)payload;
+    (void)bytes;
+    dropped++;
+}
+
+/* A note owns something: who has sent it does not have it any more. */
+TROUPE_MSG_TYPE_WITH(note_type, struct note, 1, 0, drop_note);
 
 static troupe_system *rt;
 static troupe_ref actor;
@@ -89,6 +100,7 @@ begin(uint32_t workers)
     model_heap_begin();
     model_os_begin();
     memset(&ledger, 0, sizeof ledger);
+    dropped = 0;
     options.alloc = model_heap.alloc;
     options.free = model_heap.free;
     MODEL_ASSERT(troupe_system_create(&options, &rt) == TROUPE_OK);
@@ -102,6 +114,18 @@ check_messages(void)
             "of %u messages of %u %u were handled and %u are dead",
             ledger.accepted[i], i, ledger.handled[i], ledger.dead[i]);
     }
+}
+
+/* What was sent was dropped once, whatever became of it. */
+static void
+check_drops(void)
+{
+    uint32_t accepted = 0;
+
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        accepted += ledger.accepted[i];
+    }
+    MODEL_CHECK(dropped == accepted, "%u of %u dropped", dropped, accepted);
 }
 
 static void
@@ -127,6 +151,7 @@ finish(void)
     check_books();
     MODEL_ASSERT(troupe_system_destroy(rt) == TROUPE_OK);
     check_messages();
+    check_drops();
     MODEL_CHECK(ledger.started == ledger.stopped, "%u started, %u stopped",
         ledger.started, ledger.stopped);
     MODEL_CHECK(model_heap_live() == 0, "%llu bytes are left",
@@ -301,6 +326,29 @@ post(void)
     model_await_sleep();
     check_messages();
     MODEL_ASSERT(ledger.handled[0] == 2 && ledger.handled[1] == 2);
+    check_books();
+    finish();
+}
+
+static void
+post_and_await(void *user)
+{
+    uint32_t sender = (uint32_t)((uintptr_t)user >> 8);
+
+    post_some(user);
+    MODEL_ASSERT(troupe_system_await_idle(rt, TROUPE_FOREVER) == TROUPE_OK);
+    MODEL_CHECK(ledger.handled[sender] == ledger.accepted[sender],
+        "idle, and %u of %u handled", ledger.handled[sender],
+        ledger.accepted[sender]);
+}
+
+/* Whoever awaits an idle system sees that its own messages were handled. */
+static void
+await_idle(void)
+{
+    begin(1 + model_choose(2));
+    MODEL_ASSERT(spawn_sink(1, &actor) == TROUPE_OK);
+    run_three(post_and_await, with(0, 1), post_some, with(1, 1), NULL, NULL);
     check_books();
     finish();
 }
@@ -614,6 +662,41 @@ port_close(void)
     finish();
 }
 
+static uint32_t notices;
+
+static void
+watch_and_poll(void *user)
+{
+    const troupe_msg *msg;
+
+    (void)user;
+    MODEL_ASSERT(troupe_port_watch(port, actor) == TROUPE_OK);
+    while (notices == 0) {
+        model_poll(troupe_port_fd(port));
+        while ((msg = troupe_port_next(port)) != NULL) {
+            MODEL_ASSERT(troupe_msg_tag(msg) == TROUPE_TAG_DOWN &&
+                         troupe_ref_equal(troupe_down(msg)->actor, actor));
+            notices++;
+        }
+    }
+}
+
+/* Watched while it ends: one notice comes, before or after. */
+static void
+watch(void)
+{
+    begin(1);
+    notices = 0;
+    MODEL_ASSERT(troupe_port_open(rt, NULL, &port) == TROUPE_OK);
+    MODEL_ASSERT(spawn_sink(1, &actor) == TROUPE_OK);
+    run_three(watch_and_poll, NULL, stop_now, NULL, NULL, NULL);
+    model_await_sleep();
+    MODEL_ASSERT(troupe_port_next(port) == NULL);
+    MODEL_CHECK(notices == 1, "%u notices", notices);
+    troupe_port_close(port);
+    finish();
+}
+
 /* A foreign thread waits for the end of an actor, through a port of its own. */
 static void
 stop_and_wait(void *user)
@@ -822,6 +905,7 @@ main(int argc, char **argv)
     static const struct model_scenario scenarios[] = {
         /* Each of these makes a system: a tenth of a millisecond and more. */
         {"post", post, 1},
+        {"await_idle", await_idle, 2},
         {"stop_one", stop_one, 4},
         {"stop_twice", stop_twice, 2},
         {"reuse", reuse, 4},
@@ -831,6 +915,7 @@ main(int argc, char **argv)
         {"port_poll", port_poll, 3},
         {"port_one_by_one", port_one_by_one, 3},
         {"port_close", port_close, 3},
+        {"watch", watch, 2},
         {"stop_wait", stop_wait, 2},
         {"shared", shared, 2},
         {"stop_busy", stop_busy, 2},

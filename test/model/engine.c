@@ -226,7 +226,8 @@ model_search_read(const char *path)
 {
     memset(&search, 0, sizeof search);
     for (;;) {
-        unsigned index, chosen;
+        unsigned index;
+        unsigned chosen;
         int length;
 
         if (sscanf(path, "%u:%u%n", &index, &chosen, &length) != 2 ||
@@ -620,38 +621,54 @@ wants_to_flush_pct(void)
     return NULL;
 }
 
-/* Makes one buffered store visible, or none. No store waits for ever. */
+/* No store waits for ever. */
+static struct thread *
+with_stale_store(void)
+{
+    for (int i = 0; i < engine.count; i++) {
+        struct thread *thread = &engine.threads[i];
+
+        if (thread->buffered != 0 &&
+            engine.steps - thread->buffer[0].step > STALE_AFTER) {
+            return thread;
+        }
+    }
+    return NULL;
+}
+
+/* Whose oldest store becomes visible now, or NULL. */
+static struct thread *
+wants_to_flush(void)
+{
+    struct thread *thread = with_stale_store();
+
+    if (thread != NULL) {
+        return thread;
+    }
+    switch (engine.options.mode) {
+    case MODEL_DFS: /* when threads switch: see flush_some() */
+        return NULL;
+    case MODEL_PCT:
+        thread = wants_to_flush_pct();
+        break;
+    case MODEL_RANDOM:
+        if (once_in(engine.flushes)) {
+            thread = nth_with_stores(draw_below(threads_with_stores()));
+        }
+        break;
+    }
+    /* The current thread waits for something: perhaps for a store. */
+    if (thread == NULL && engine.current->relaxed && once_in(2)) {
+        thread = nth_with_stores(draw_below(threads_with_stores()));
+    }
+    return thread;
+}
+
 static bool
 flush_something(void)
 {
-    struct thread *thread = NULL;
-    uint32_t count = threads_with_stores();
+    struct thread *thread = engine.buffered != 0 ? wants_to_flush() : NULL;
 
-    for (uint32_t i = 0; i < count; i++) {
-        struct thread *other = nth_with_stores(i);
-
-        if (engine.steps - other->buffer[0].step > STALE_AFTER) {
-            thread = other;
-        }
-    }
-    if (thread == NULL) {
-        switch (engine.options.mode) {
-        case MODEL_DFS: /* when threads switch: see flush_some() */
-            break;
-        case MODEL_PCT:
-            thread = wants_to_flush_pct();
-            break;
-        case MODEL_RANDOM:
-            if (once_in(engine.flushes)) {
-                thread = nth_with_stores(draw_below(count));
-            }
-            break;
-        }
-    }
-    if (thread == NULL && engine.current->relaxed &&
-        engine.options.mode != MODEL_DFS && once_in(2)) {
-        thread = nth_with_stores(draw_below(count));
-    }
     if (thread == NULL) {
         return false;
     }
@@ -839,6 +856,20 @@ pick(struct thread **able, uint32_t count)
                : others[draw_below(other_count)];
 }
 
+static uint32_t
+find_able(struct thread **able)
+{
+    uint32_t count = 0;
+
+    for (int i = 0; i < engine.count; i++) {
+        if (engine.threads[i].state == RUNNABLE) {
+            able[count++] = &engine.threads[i];
+        }
+    }
+    return count;
+}
+
+/* Who goes on. Stores leave and sleepers wake on the way. */
 static struct thread *
 next_thread(void)
 {
@@ -848,21 +879,16 @@ next_thread(void)
 
     while (count == 0) {
         count_step(&engine.steps, engine.options.max_steps);
-        if ((engine.buffered != 0 && flush_something()) || surprise()) {
+        if (flush_something() || surprise()) {
             continue;
         }
-        for (int i = 0; i < engine.count; i++) {
-            if (engine.threads[i].state == RUNNABLE) {
-                able[count++] = &engine.threads[i];
-            }
-        }
+        count = find_able(able);
         if (count == 0) {
             wake_patient();
         }
     }
     next = pick(able, count);
-    if (engine.options.mode == MODEL_DFS && next != engine.current &&
-        engine.buffered != 0) {
+    if (engine.options.mode == MODEL_DFS && next != engine.current) {
         flush_some();
     }
     engine.current->relaxed = false;
@@ -1062,28 +1088,34 @@ model_futex_wait(const volatile uint32_t *word, uint32_t value,
     return !self->timed_out;
 }
 
+/* One of those that sleep on `word`, or NULL. */
+static struct thread *
+choose_sleeper(const volatile uint32_t *word)
+{
+    struct thread *asleep[MODEL_THREADS_MAX];
+    uint32_t count = 0;
+
+    for (int i = 0; i < engine.count; i++) {
+        struct thread *thread = &engine.threads[i];
+
+        if (thread->state == ASLEEP && thread->word == word) {
+            asleep[count++] = thread;
+        }
+    }
+    return count != 0 ? asleep[model_choose(count)] : NULL;
+}
+
 uint32_t
 model_futex_wake(
     const volatile uint32_t *word, uint32_t count, const char *where)
 {
+    struct thread *sleeper;
     uint32_t woken = 0;
 
     step(where);
     drain(engine.current);
-    while (woken < count) {
-        struct thread *asleep[MODEL_THREADS_MAX];
-        uint32_t sleepers = 0;
-
-        for (int i = 0; i < engine.count; i++) {
-            if (engine.threads[i].state == ASLEEP &&
-                engine.threads[i].word == word) {
-                asleep[sleepers++] = &engine.threads[i];
-            }
-        }
-        if (sleepers == 0) {
-            break;
-        }
-        asleep[model_choose(sleepers)]->state = RUNNABLE;
+    while (woken < count && (sleeper = choose_sleeper(word)) != NULL) {
+        sleeper->state = RUNNABLE;
         woken++;
     }
     trace(where, word, "wakes %u", woken);

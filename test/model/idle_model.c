@@ -217,6 +217,17 @@ foreign_three_workers(void)
     run_foreign(2, 2);
 }
 
+static void
+run_list(struct trp_worker *worker, struct trp_node *node)
+{
+    while (node != NULL) {
+        struct trp_node *next = trp_load_relaxed(&node->next);
+
+        trp_worker_run(worker, TRP_CONTAINER_OF(node, struct trp_task, node));
+        node = next;
+    }
+}
+
 /*
  * A worker that does nothing but take from the injector and sleep: the loop of
  * worker.c without its other steps, so that more of what is left is tried.
@@ -239,13 +250,7 @@ take_or_park(void *user)
             trp_sub_acq_rel(&sched.idle.state, TRP_IDLE_SEARCHING);
             searching = false;
         }
-        while (node != NULL) {
-            struct trp_node *next = trp_load_relaxed(&node->next);
-
-            trp_worker_run(
-                worker, TRP_CONTAINER_OF(node, struct trp_task, node));
-            node = next;
-        }
+        run_list(worker, node);
     }
 }
 
@@ -396,7 +401,8 @@ static void
 hold_up_a_while(struct trp_worker *worker, struct job *job)
 {
     static const uint32_t word = 0;
-    uint64_t until_ns = model_clock_ns() + 2000000 + 40000 * model_choose(3);
+    uint64_t until_ns =
+        model_clock_ns() + 2000000 + UINT64_C(40000) * model_choose(3);
 
     (void)job;
     trp_submit(worker, submitting(1));

@@ -226,15 +226,14 @@ drain(struct trp_cursor *cursor, struct trp_pool_cache *cache)
     }
 }
 
-/* True: somebody else goes on with this turn. */
-static bool
+/* Somebody else goes on with this turn. */
+static void
 hand_over(const struct trp_cursor *cursor, struct trp_pool_cache *cache)
 {
     trp_cursor_publish(cursor, &cell.ring);
     trp_ring_shrink(cursor, &pool, cache, &cell.ring);
     ledger.in_turn = false;
     model_turns_put(&turns);
-    return true;
 }
 
 static void
@@ -244,6 +243,31 @@ enter_turn(void)
     ledger.in_turn = true;
 }
 
+/* Nothing could be popped. True: S was given away. */
+static bool
+pause_turn(struct trp_cursor *cursor, struct trp_pool_cache *cache)
+{
+    ledger.in_turn = false; /* from the CAS on it may be another's */
+    switch (trp_ring_idle(cursor, &pool, cache, &cell.ring, &hint)) {
+    case TRP_IDLE_DONE:
+        return true;
+    case TRP_IDLE_MORE:
+        enter_turn();
+        return false;
+    case TRP_IDLE_STALLED:
+        enter_turn();
+        if (plan.hands_over) {
+            hand_over(cursor, cache);
+        }
+        model_relax(MODEL_AT("stalled"));
+        return plan.hands_over;
+    case TRP_IDLE_FLAGS:
+        break;
+    }
+    model_fail(__FILE__, __LINE__, "flags nobody set");
+}
+
+/* As lib/actor/turn.c does it. */
 static void
 run_turn(struct trp_pool_cache *cache)
 {
@@ -253,40 +277,22 @@ run_turn(struct trp_pool_cache *cache)
 
     enter_turn();
     trp_cursor_load(&cursor, &pool, &cell.ring);
-    for (;;) {
-        while ((plan.limit == 0 || count < plan.limit) &&
-               trp_ring_pop(&cursor, &cell.ring, &item)) {
-            take(&item);
-            count++;
-            if (plan.close_after == ledger.taken) {
-                trp_ring_close(&cell.ring);
-                drain(&cursor, cache);
+    while (plan.limit == 0 || count < plan.limit) {
+        if (!trp_ring_pop(&cursor, &cell.ring, &item)) {
+            if (pause_turn(&cursor, cache)) {
                 return;
             }
+            continue;
         }
-        if (plan.limit != 0 && count == plan.limit) {
-            hand_over(&cursor, cache);
+        take(&item);
+        count++;
+        if (plan.close_after == ledger.taken) {
+            trp_ring_close(&cell.ring);
+            drain(&cursor, cache);
             return;
-        }
-        ledger.in_turn = false; /* from the CAS on it may be another's */
-        switch (trp_ring_idle(&cursor, &pool, cache, &cell.ring, &hint)) {
-        case TRP_IDLE_DONE:
-            return;
-        case TRP_IDLE_MORE:
-            enter_turn();
-            break;
-        case TRP_IDLE_STALLED:
-            enter_turn();
-            if (plan.hands_over && hand_over(&cursor, cache)) {
-                model_relax(MODEL_AT("hand_over"));
-                return;
-            }
-            model_relax(MODEL_AT("stalled"));
-            break;
-        case TRP_IDLE_FLAGS:
-            model_fail(__FILE__, __LINE__, "flags nobody set");
         }
     }
+    hand_over(&cursor, cache);
 }
 
 static void

@@ -284,6 +284,14 @@ print_help(void)
         asked.program);
 }
 
+static void
+print_names(const struct model_scenario *scenarios, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        puts(scenarios[i].name);
+    }
+}
+
 static int
 mode_of(const char *name)
 {
@@ -347,9 +355,7 @@ parse(
             asked.expect_failure = true;
             break;
         case 'l':
-            for (size_t i = 0; i < count; i++) {
-                puts(scenarios[i].name);
-            }
+            print_names(scenarios, count);
             return true;
         case 'h':
             print_help();
