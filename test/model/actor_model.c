@@ -56,6 +56,7 @@ static struct {
     uint32_t dead[SENDERS];
     uint32_t expected[SENDERS]; /* at least, next */
     uint32_t started, stopped;  /* callbacks */
+    uint32_t at_most;           /* alive at a time, 0 = any number */
     uint32_t inside;            /* a behaviour of `actor` */
 } ledger;
 
@@ -173,6 +174,9 @@ start_sink(troupe_self *self, void *state, const void *arg)
     (void)self;
     memcpy(&sink->name, arg, sizeof sink->name);
     ledger.started++;
+    MODEL_CHECK(ledger.at_most == 0 ||
+                    ledger.started - ledger.stopped <= ledger.at_most,
+        "%u are alive", ledger.started - ledger.stopped);
     return TROUPE_OK;
 }
 
@@ -513,6 +517,81 @@ tree(void)
     MODEL_CHECK(ledger.started == ledger.stopped, "%u started, %u stopped",
         ledger.started, ledger.stopped);
     check_messages();
+    finish();
+}
+
+/* --- names ---------------------------------------------------------------- */
+
+static bool
+spawn_named(troupe_ref *ref)
+{
+    const uint32_t name = 4;
+    const troupe_spawn_options options = {.size = sizeof options,
+        .name = "one",
+        .arg = &name,
+        .arg_bytes = sizeof name};
+    troupe_status status = troupe_system_spawn(rt, &sink_type, &options, ref);
+
+    MODEL_CHECK(status == TROUPE_OK || status == TROUPE_E_EXISTS, "spawn: %s",
+        troupe_status_name(status));
+    return status == TROUPE_OK;
+}
+
+static void
+spawn_and_stop(void *user)
+{
+    troupe_ref ref;
+
+    (void)user;
+    if (spawn_named(&ref)) {
+        MODEL_ASSERT(troupe_post_stop_now(rt, ref) == TROUPE_OK);
+    }
+}
+
+static void
+spawn_and_post(void *user)
+{
+    troupe_ref ref;
+
+    (void)user;
+    if (spawn_named(&ref)) {
+        post_note(1, ref, 4);
+    }
+}
+
+/* A path is the actor's, or nobody's any more. */
+static void
+look_up(void *user)
+{
+    char text[64];
+    troupe_ref ref;
+    troupe_status status = troupe_lookup(rt, "/user/one", &ref);
+    size_t length;
+
+    (void)user;
+    if (status != TROUPE_OK) {
+        MODEL_CHECK(status == TROUPE_E_MISSING, "lookup: %s",
+            troupe_status_name(status));
+        return;
+    }
+    length = troupe_path(rt, ref, text, sizeof text);
+    MODEL_CHECK(
+        length == strlen(text) &&
+            (length == 0 || strcmp(text, "troupe://troupe/user/one") == 0),
+        "path: %s", text);
+    post_note(2, ref, 4);
+}
+
+/* One name, two who want it, one who looks: one has it at a time. */
+static void
+names(void)
+{
+    begin(1);
+    ledger.at_most = 1;
+    run_three(spawn_and_stop, NULL, spawn_and_post, NULL, look_up, NULL);
+    model_await_sleep();
+    check_messages();
+    check_books();
     finish();
 }
 
@@ -910,6 +989,7 @@ main(int argc, char **argv)
         {"stop_twice", stop_twice, 2},
         {"reuse", reuse, 4},
         {"tree", tree, 3},
+        {"names", names, 2},
         {"stop_system", stop_system, 3},
         {"stop_from_outside", stop_from_outside, 2},
         {"port_poll", port_poll, 3},
