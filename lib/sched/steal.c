@@ -57,7 +57,7 @@
 #define PROBATION_NS ((uint64_t)200 * 1000)
 #define COLD_NS ((uint64_t)30 * 1000) /* after a hand-back, before a watch */
 #define MUTE_FIRST_NS ((uint64_t)60 * 1000)
-#define MUTE_MOST_NS ((uint64_t)4 * 1000 * 1000)
+#define MUTE_MOST_NS ((uint64_t)16 * 1000 * 1000)
 #define SHORT_FIRST_NS ((uint64_t)15 * 1000)
 #define SHORT_MOST_NS ((uint64_t)120 * 1000)
 #define LICENCE_FIRST_NS ((uint64_t)2 * 1000 * 1000)
