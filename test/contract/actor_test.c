@@ -871,3 +871,98 @@ Test(actor, behaviours_stack_deeply)
     expected[60] = '\0';
     expect_trace(steps, expected);
 }
+
+static troupe_status
+become_in_start(troupe_self *self, void *state, const void *arg)
+{
+    (void)state;
+    (void)arg;
+    troupe_become(self, in_b);
+    cr_assert_eq(troupe_become_push(self, in_c), TROUPE_OK);
+    return TROUPE_OK;
+}
+
+Test(actor, start_may_choose_the_first_behaviour)
+{
+    static const troupe_actor_type type = {.size = sizeof type,
+        .name = "t",
+        .receive = in_a,
+        .start = become_in_start};
+    troupe_ref ref;
+
+    cr_assert_eq(troupe_system_spawn(the_system, &type, NULL, &ref), TROUPE_OK);
+    test_post_number(the_system, ref, 3); /* pops */
+    test_post_number(the_system, ref, 0);
+    test_run(the_system);
+    cr_assert_str_eq(trace, "cb");
+}
+
+/* --- what start may do ---------------------------------------------------- */
+
+static struct test_record start_record;
+static troupe_status after_start;
+
+static troupe_status
+do_a_lot(troupe_self *self, void *state, const void *arg)
+{
+    uint64_t n = 100;
+
+    (void)state;
+    (void)arg;
+    (void)test_spawn_recorder_below(self, "child", &start_record);
+    troupe_tell(self, troupe_child(self, "child"), &test_number, &n);
+    troupe_tell(self, troupe_self_ref(self), &test_number, &n);
+    cr_assert_eq(troupe_stop(self, troupe_self_ref(self)), TROUPE_OK);
+    return after_start;
+}
+
+static struct test_record *own_record = &start_record;
+static uint32_t own_count;
+
+static troupe_verdict
+count_own(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    (void)msg;
+    own_count++;
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type busy_starter = {
+    .size = sizeof(troupe_actor_type),
+    .name = "busy",
+    .receive = count_own,
+    .start = do_a_lot,
+    .stop = count_stop};
+
+Test(actor, start_may_send_spawn_and_stop)
+{
+    troupe_ref ref;
+
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &busy_starter, NULL, &ref), TROUPE_OK);
+    post_numbers(ref, 3); /* wait already when start() stops it */
+    test_run(the_system);
+    cr_assert_eq(own_count, 4);
+    cr_assert_eq(own_record->count + test_letters.total, 1);
+    cr_assert_eq(own_record->stopped, 1);
+    cr_assert_eq(stops, 1);
+    cr_assert_eq(test_counters(the_system).actors, 0);
+}
+
+Test(actor, children_of_a_failed_start_are_stopped)
+{
+    troupe_ref ref;
+
+    after_start = TROUPE_E_FAILED;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &busy_starter, NULL, &ref), TROUPE_OK);
+    post_numbers(ref, 3);
+    test_run(the_system);
+    cr_assert_eq(own_count, 0);
+    cr_assert_eq(own_record->started, own_record->stopped);
+    cr_assert_eq(stops, 0);
+    cr_assert_eq(test_counters(the_system).actors, 0);
+    cr_assert_geq(test_letters.total, 4);
+}

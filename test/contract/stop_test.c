@@ -452,6 +452,133 @@ Test(stop, children_spawned_in_the_last_turn_go_too)
     cr_assert_eq(test_counters(the_system).stopped, 21);
 }
 
+static troupe_verdict
+stop_parent(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    struct test_record *record = user;
+
+    (void)msg;
+    cr_assert_eq(troupe_stop_now(self, troupe_parent(self)), TROUPE_OK);
+    record->count++;
+    return TROUPE_CONTINUE;
+}
+
+static struct test_record stopping_record;
+
+static troupe_verdict
+have_doer(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    child_ref = test_spawn_doer_below(self, NULL);
+    return TROUPE_CONTINUE;
+}
+
+Test(stop, a_child_may_stop_its_parent)
+{
+    troupe_ref parent = test_spawn_doer(the_system, NULL);
+
+    test_do(the_system, parent, have_doer, NULL);
+    for (int i = 0; i < 5; i++) {
+        test_do_later(the_system, child_ref, stop_parent, &stopping_record);
+    }
+    test_run(the_system);
+    cr_assert_eq(stopping_record.count + test_letters.total, 5);
+    cr_assert_geq(stopping_record.count, 1);
+    cr_assert_eq(test_counters(the_system).actors, 0);
+}
+
+static troupe_verdict
+stop_self_and_go_on(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    troupe_ref ref = {4, 4};
+
+    (void)msg;
+    (void)user;
+    cr_assert_eq(troupe_stop_now(self, troupe_self_ref(self)), TROUPE_OK);
+    /* The current message is finished first: still a full actor. */
+    if (troupe_spawn(self, &member_type, NULL, &ref) == TROUPE_OK) {
+        stopping_record.count++;
+    }
+    return TROUPE_CONTINUE;
+}
+
+Test(stop, what_is_spawned_after_a_stop_of_oneself_goes_too)
+{
+    test_do(the_system, test_spawn_doer(the_system, NULL), stop_self_and_go_on,
+        NULL);
+    cr_assert_eq(test_counters(the_system).actors, 0);
+    cr_assert_eq(test_counters(the_system).stopped, 1 + stopping_record.count);
+}
+
+static troupe_verdict
+fail_in_the_end(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    for (int i = 0; i < 3; i++) {
+        (void)test_spawn_doer_below(self, NULL);
+    }
+    return troupe_fail(self, 9);
+}
+
+Test(stop, children_of_one_that_failed_go_too)
+{
+    troupe_port *port;
+    troupe_ref doer = test_spawn_doer(the_system, NULL);
+    const troupe_msg *msg;
+
+    cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
+    cr_assert_eq(troupe_port_watch(port, doer), TROUPE_OK);
+    test_do(the_system, doer, fail_in_the_end, NULL);
+    cr_assert_eq(test_counters(the_system).actors, 0);
+    msg = troupe_port_next(port);
+    cr_assert_not_null(msg);
+    cr_assert_eq(troupe_down(msg)->kind, TROUPE_EXIT_FAILED);
+    cr_assert_eq(troupe_down(msg)->code, 9);
+    troupe_port_close(port);
+}
+
+Test(stop, the_first_reason_is_the_reason)
+{
+    troupe_port *port;
+    troupe_ref ref;
+    struct test_record record = {.answer = TROUPE_DONE};
+
+    ref = test_spawn_recorder(the_system, NULL, &record);
+    cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
+    cr_assert_eq(troupe_port_watch(port, ref), TROUPE_OK);
+    test_post_number(the_system, ref, 1);
+    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(troupe_down(troupe_port_next(port))->kind, TROUPE_EXIT_DONE);
+    troupe_port_close(port);
+}
+
+/* The roots of the tree are nobody's to stop. */
+Test(stop, user_and_system_cannot_be_stopped)
+{
+    static const char *const roots[] = {"/user", "/system"};
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
+
+    for (int i = 0; i < 2; i++) {
+        troupe_ref root;
+
+        cr_assert_eq(troupe_lookup(the_system, roots[i], &root), TROUPE_OK);
+        cr_assert_lt(troupe_post_stop(the_system, root), TROUPE_OK);
+        cr_assert_lt(troupe_post_stop_now(the_system, root), TROUPE_OK);
+        cr_assert_lt(
+            troupe_stop_wait(the_system, &root, 1, TROUPE_S(60)), TROUPE_OK);
+        (void)!troupe_post(the_system, root, &test_empty, NULL);
+        test_run(the_system);
+        cr_assert_eq(troupe_lookup(the_system, roots[i], &root), TROUPE_OK);
+    }
+    test_post_number(the_system, ref, 1);
+    test_run(the_system);
+    cr_assert_eq(record.count, 1);
+}
+
 /* --- stop_wait ------------------------------------------------------------ */
 
 Test(stop, wait_stops_all_and_returns_when_they_have_gone)
