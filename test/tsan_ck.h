@@ -67,13 +67,13 @@
     {                                                                          \
         (void)__atomic_fetch_sub(p, (T)1, __ATOMIC_SEQ_CST);                   \
     }
-/* clang-format off: calls without a semicolon */
+/* Calls without a semicolon: */
+/* clang-format off */
 S_(char, char)
 S_(uint, unsigned int)
-S_(int, int)
-S_(64, uint64_t) S_(32, uint32_t) S_(16, uint16_t) S_(8, uint8_t)
+S_(int, int) S_(64, uint64_t) S_(32, uint32_t) S_(16, uint16_t) S_(8, uint8_t)
+/* clang-format on */
 #undef S_
-    /* clang-format on */
     CK_CC_INLINE static void *ck_pr_md_load_ptr(const void *p)
 {
     return __atomic_load_n((void *const *)p, __ATOMIC_ACQUIRE);
@@ -126,14 +126,13 @@ ck_pr_stall(void)
     {                                                                          \
         __sync_synchronize();                                                  \
     }
-/* clang-format off: as above */
+/* clang-format off */
 F_(atomic)
 F_(atomic_atomic)
-F_(atomic_load)
-F_(atomic_store) F_(store_atomic) F_(load_atomic) F_(load) F_(load_load)
-    F_(load_store) F_(store) F_(store_store) F_(store_load) F_(memory)
-        F_(acquire) F_(release) F_(acqrel) F_(lock) F_(unlock)
-#undef F_
+F_(atomic_load) F_(atomic_store) F_(store_atomic) F_(load_atomic) F_(load)
+    F_(load_load) F_(load_store) F_(store) F_(store_store) F_(store_load)
+        F_(memory) F_(acquire) F_(release) F_(acqrel) F_(lock) F_(unlock)
 /* clang-format on */
+#undef F_
 #include <ck_pr.h>
 #endif
