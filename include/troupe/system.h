@@ -98,6 +98,9 @@ TROUPE_API troupe_status troupe_system_destroy(troupe_system *system);
  * Returns when no actor has work: for tests. TROUPE_E_TIMEOUT, E_CONTEXT inside
  * a behaviour. A driven system is run here until then, its virtual clock left
  * alone. Messages in ports are their owners' business and not waited for.
+ *
+ * A message counts as work once every thread that is posting to the same actor
+ * has come back from its call; stop or join those threads first.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_await_idle(
     troupe_system *system, uint64_t timeout_ns);

@@ -199,6 +199,7 @@ static troupe_status
 check_target(struct trp_core *core, troupe_ref whom, const char *call)
 {
     struct trp_cell *cell;
+    uint8_t kind;
 
     if (troupe_ref_is_none(whom)) {
         return trp_refuse(TROUPE_E_INVALID, call, "whom",
@@ -208,10 +209,14 @@ check_target(struct trp_core *core, troupe_ref whom, const char *call)
         return TROUPE_OK;
     }
     cell = trp_cell_at(core, whom.index);
-    /* relaxed: whoever stops a port has its ref while it is open. */
-    if (trp_load_relaxed(&cell->generation) == whom.generation &&
-        trp_cell_kind(cell) != TRP_KIND_ACTOR &&
-        trp_cell_kind(cell) != TRP_KIND_NONE) {
+    /*
+     * One look at the kind, before the generation: an actor that ends between
+     * two looks, and a port that takes its cell, are no mistake of the caller.
+     */
+    kind = trp_load_acquire(&cell->kind); /* pairs: cell.kind */
+    if ((kind == TRP_KIND_PORT || kind == TRP_KIND_GUARDIAN) &&
+        /* relaxed: not older than the kind above. */
+        trp_load_relaxed(&cell->generation) == whom.generation) {
         return trp_refuse(TROUPE_E_STATE, call, "whom",
             "is a port or a guardian and not stopped this way", "%u",
             whom.index);
