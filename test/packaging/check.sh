@@ -177,6 +177,8 @@ C
         grep 'considered but not accepted' "$work/cmake/log"
 }
 
+export CMAKE_GENERATOR=Ninja # what the build needs anyway; make may be absent
+
 if have cmake; then
     step "cmake shared" cmake_project 0.1 troupe::troupe
     step "cmake static" cmake_project 0.1 troupe::static
