@@ -25,14 +25,6 @@ teardown(void)
 
 TestSuite(actor, .init = setup, .fini = teardown);
 
-static void
-post_numbers(troupe_ref to, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        test_post_number(the_system, to, i);
-    }
-}
-
 /* --- verdicts ------------------------------------------------------------- */
 
 Test(actor, continue_is_ready_for_the_next_message)
@@ -40,7 +32,7 @@ Test(actor, continue_is_ready_for_the_next_message)
     struct test_record record = {.answer = TROUPE_CONTINUE};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    post_numbers(ref, 1000);
+    test_post_numbers(the_system, ref, 1000);
     test_run(the_system);
     cr_assert_eq(record.count, 1000);
     cr_assert_eq(record.stopped, 0);
@@ -56,7 +48,7 @@ expect_end(troupe_verdict verdict, troupe_exit_kind kind, int32_t code)
     struct test_record record = {.answer = verdict};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    post_numbers(ref, 10);
+    test_post_numbers(the_system, ref, 10);
     test_run(the_system);
     cr_assert_eq(record.count, 1, "what was queued is not handled");
     cr_assert_eq(record.stopped, 1);
@@ -91,7 +83,7 @@ Test(actor, unhandled_makes_a_dead_letter_and_continues)
     struct test_record record = {.answer = TROUPE_UNHANDLED};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    post_numbers(ref, 5);
+    test_post_numbers(the_system, ref, 5);
     test_run(the_system);
     cr_assert_eq(record.count, 5);
     cr_assert_eq(record.stopped, 0);
@@ -249,7 +241,7 @@ Test(actor, messages_sent_before_start_wait)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    post_numbers(ref, 100);
+    test_post_numbers(the_system, ref, 100);
     cr_assert_eq(record.started, 0);
     test_run(the_system);
     cr_assert_eq(record.started, 1);
@@ -359,7 +351,7 @@ end_of_stillborn(void)
     cr_assert_eq(
         troupe_system_spawn(the_system, &stillborn, NULL, &ref), TROUPE_OK);
     cr_assert_eq(troupe_port_watch(port, ref), TROUPE_OK);
-    post_numbers(ref, 4);
+    test_post_numbers(the_system, ref, 4);
     test_run(the_system);
     msg = troupe_port_next(port);
     cr_assert_not_null(msg);
@@ -644,7 +636,7 @@ messages_per_turn(const troupe_actor_type *type, uint32_t throughput)
     cr_assert_eq(
         troupe_system_spawn(the_system, type, &options, &ref), TROUPE_OK);
     test_run(the_system); /* start() */
-    post_numbers(ref, 1000);
+    test_post_numbers(the_system, ref, 1000);
     do {
         cr_assert_eq(troupe_system_run(the_system, 1, &run), TROUPE_OK);
         if (record.count - before > largest) {
@@ -942,7 +934,8 @@ Test(actor, start_may_send_spawn_and_stop)
 
     cr_assert_eq(
         troupe_system_spawn(the_system, &busy_starter, NULL, &ref), TROUPE_OK);
-    post_numbers(ref, 3); /* wait already when start() stops it */
+    test_post_numbers(
+        the_system, ref, 3); /* wait already when start() stops it */
     test_run(the_system);
     cr_assert_eq(own_count, 4);
     cr_assert_eq(own_record->count + test_letters.total, 1);
@@ -958,7 +951,7 @@ Test(actor, children_of_a_failed_start_are_stopped)
     after_start = TROUPE_E_FAILED;
     cr_assert_eq(
         troupe_system_spawn(the_system, &busy_starter, NULL, &ref), TROUPE_OK);
-    post_numbers(ref, 3);
+    test_post_numbers(the_system, ref, 3);
     test_run(the_system);
     cr_assert_eq(own_count, 0);
     cr_assert_eq(own_record->started, own_record->stopped);

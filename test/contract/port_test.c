@@ -53,14 +53,6 @@ expect_empty(void)
     cr_assert_not(is_readable(port));
 }
 
-static void
-post_numbers(uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        test_post_number(the_system, at, i);
-    }
-}
-
 /* --- the descriptor ------------------------------------------------------- */
 
 Test(port, a_new_one_is_empty)
@@ -72,7 +64,7 @@ Test(port, a_new_one_is_empty)
 
 Test(port, the_descriptor_is_readable_while_it_is_not_empty)
 {
-    post_numbers(3);
+    test_post_numbers(the_system, at, 3);
     for (int i = 0; i < 3; i++) {
         cr_assert(is_readable(port));
         cr_assert_not_null(troupe_port_next(port));
@@ -84,7 +76,7 @@ Test(port, a_loop_that_stops_half_way_is_called_again)
 {
     uint64_t next = 0;
 
-    post_numbers(1000);
+    test_post_numbers(the_system, at, 1000);
     while (is_readable(port)) {
         const troupe_msg *msg;
 
@@ -115,7 +107,7 @@ Test(port, it_is_readable_again_after_the_next_message)
 
 Test(port, nothing_is_lost_in_a_burst)
 {
-    post_numbers(20000);
+    test_post_numbers(the_system, at, 20000);
     for (uint64_t i = 0; i < 20000; i++) {
         const troupe_msg *msg = troupe_port_next(port);
 
@@ -135,7 +127,7 @@ Test(port, a_message_is_borrowed_until_the_next_call)
     cr_assert_eq(
         troupe_post_bytes(the_system, at, &test_bytes, text, sizeof text),
         TROUPE_OK);
-    post_numbers(10);
+    test_post_numbers(the_system, at, 10);
     msg = troupe_port_next(port);
     cr_assert_not_null(msg);
     test_post_number(the_system, at, 7);
@@ -149,7 +141,7 @@ Test(port, what_was_taken_is_kept)
 {
     troupe_msg *kept[10];
 
-    post_numbers(10);
+    test_post_numbers(the_system, at, 10);
     for (int i = 0; i < 10; i++) {
         troupe_msg *again = NULL;
 
@@ -170,7 +162,7 @@ Test(port, there_is_nothing_to_take_before_the_first_and_after_the_last)
     troupe_msg *msg = NULL;
 
     cr_assert_eq(troupe_port_take(port, &msg), TROUPE_E_STATE);
-    post_numbers(1);
+    test_post_numbers(the_system, at, 1);
     cr_assert_eq(troupe_port_take(port, &msg), TROUPE_E_STATE);
     cr_assert_not_null(troupe_port_next(port));
     cr_assert_null(troupe_port_next(port));
@@ -450,7 +442,7 @@ Test(port, closing_gives_descriptor_and_memory_back)
 
 Test(port, depth_is_what_waits_in_it)
 {
-    post_numbers(5);
+    test_post_numbers(the_system, at, 5);
     cr_assert_eq(troupe_depth(the_system, at), 5);
     cr_assert_not_null(troupe_port_next(port));
     cr_assert_eq(troupe_depth(the_system, at), 4);
@@ -458,7 +450,7 @@ Test(port, depth_is_what_waits_in_it)
 
 Test(port, its_messages_are_queued_in_the_books)
 {
-    post_numbers(5);
+    test_post_numbers(the_system, at, 5);
     test_run(the_system);
     cr_assert_eq(test_counters(the_system).queued, 5);
     cr_assert_not_null(troupe_port_next(port));
@@ -471,13 +463,13 @@ Test(port, an_open_one_keeps_the_system_from_being_destroyed)
     cr_assert_eq(troupe_system_destroy(the_system), TROUPE_E_STATE);
     cr_assert_eq(troupe_last_error().status, TROUPE_E_STATE);
     /* Nothing was freed: it works as before. */
-    post_numbers(1);
+    test_post_numbers(the_system, at, 1);
     cr_assert_not_null(troupe_port_next(port));
 }
 
 Test(port, it_can_be_used_and_closed_after_the_system_has_stopped)
 {
-    post_numbers(3);
+    test_post_numbers(the_system, at, 3);
     cr_assert_eq(troupe_system_stop(the_system), TROUPE_OK);
     for (int i = 0; i < 3; i++) {
         cr_assert_not_null(troupe_port_next(port));

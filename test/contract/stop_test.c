@@ -26,14 +26,6 @@ teardown(void)
 
 TestSuite(stop, .init = setup, .fini = teardown);
 
-static void
-post_numbers(troupe_ref to, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        test_post_number(the_system, to, i);
-    }
-}
-
 /* --- one actor ------------------------------------------------------------ */
 
 Test(stop, handles_what_was_queued_before)
@@ -41,7 +33,7 @@ Test(stop, handles_what_was_queued_before)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    post_numbers(ref, 500);
+    test_post_numbers(the_system, ref, 500);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(record.count, 500);
@@ -57,9 +49,9 @@ Test(stop, does_not_handle_what_was_queued_after)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    post_numbers(ref, 5);
+    test_post_numbers(the_system, ref, 5);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
-    post_numbers(ref, 7);
+    test_post_numbers(the_system, ref, 7);
     test_run(the_system);
     cr_assert_eq(record.count, 5);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 7);
@@ -71,7 +63,7 @@ Test(stop, now_makes_dead_letters_of_what_is_queued)
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
     test_run(the_system);
-    post_numbers(ref, 500);
+    test_post_numbers(the_system, ref, 500);
     cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(record.count, 0);
@@ -196,7 +188,7 @@ Test(stop, an_actor_that_has_not_started_yet_drains)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    post_numbers(ref, 3);
+    test_post_numbers(the_system, ref, 3);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(record.started, 1);
@@ -210,7 +202,7 @@ Test(stop, now_overtakes_a_stop_in_line)
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
     test_run(the_system);
-    post_numbers(ref, 5);
+    test_post_numbers(the_system, ref, 5);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
     test_run(the_system);
@@ -389,7 +381,7 @@ parent_with_busy_child(void)
     troupe_ref parent = test_spawn_doer(the_system, "parent");
 
     test_do(the_system, parent, have_child, NULL);
-    post_numbers(child_ref, 10);
+    test_post_numbers(the_system, child_ref, 10);
     return parent;
 }
 
@@ -588,7 +580,7 @@ Test(stop, wait_stops_all_and_returns_when_they_have_gone)
 
     for (int i = 0; i < 20; i++) {
         refs[i] = test_spawn_recorder(the_system, NULL, &records[i]);
-        post_numbers(refs[i], 30);
+        test_post_numbers(the_system, refs[i], 30);
     }
     cr_assert_eq(
         troupe_stop_wait(the_system, refs, 20, TROUPE_S(60)), TROUPE_OK);

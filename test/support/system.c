@@ -324,3 +324,11 @@ test_post_number(troupe_system *system, troupe_ref to, uint64_t number)
 {
     test_require(troupe_post(system, to, &test_number, &number) == TROUPE_OK);
 }
+
+void
+test_post_numbers(troupe_system *system, troupe_ref to, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        test_post_number(system, to, i);
+    }
+}

@@ -148,6 +148,9 @@ void test_do_later(
 /* A post of one number that has to work. */
 void test_post_number(troupe_system *system, troupe_ref to, uint64_t number);
 
+/* 0 .. count - 1, in this order. */
+void test_post_numbers(troupe_system *system, troupe_ref to, uint64_t count);
+
 troupe_counters test_counters(const troupe_system *system);
 
 #endif /* TEST_SUPPORT_SYSTEM_H */
