@@ -63,22 +63,27 @@ wake(struct trp_sched *sched, uint32_t index, bool muted)
     return true;
 }
 
-/* Wakes one of those that sleep; false when nobody does. */
+/* Wakes one of those that sleep, the watcher last; false when nobody does. */
 static bool
 wake_somebody(struct trp_sched *sched, bool muted)
 {
+    uint32_t watcher = trp_idle_watcher(
+        trp_load_acquire(&sched->idle.state)); /* pairs: idle.state */
+
     for (uint32_t base = 0; base < sched->count; base += 64) {
         uint64_t mask =
             trp_load_acquire(mask_of(sched, base, muted)); /* pairs: idle.mask
                                                             */
 
         for (; mask != 0; mask &= mask - 1) {
-            if (wake(sched, base + (uint32_t)__builtin_ctzll(mask), muted)) {
+            uint32_t index = base + (uint32_t)__builtin_ctzll(mask);
+
+            if (index + 1 != watcher && wake(sched, index, muted)) {
                 return true;
             }
         }
     }
-    return false;
+    return watcher != 0 && wake(sched, watcher - 1, muted);
 }
 
 static bool
@@ -152,32 +157,34 @@ tell_quiet(struct trp_sched *sched)
 
 /* Becomes the watcher if somebody is active and nobody watches. */
 static bool
-start_watching(struct trp_sched *sched)
+start_watching(struct trp_worker *worker)
 {
+    struct trp_sched *sched = worker->sched;
     uint64_t state = trp_load_acquire(&sched->idle.state); /* pairs: idle.state
                                                             */
 
     do {
         if (trp_idle_parked(state) == sched->count ||
-            trp_idle_watching(state) != 0 || sched->steal == TRP_STEAL_OFF) {
+            trp_idle_watcher(state) != 0 || sched->steal == TRP_STEAL_OFF) {
             return false;
         }
     } while (!trp_cas_acq_rel(&sched->idle.state, /* pairs: idle.state */
-        &state, state + TRP_IDLE_WATCHING));
+        &state, state + (worker->index + 1) * TRP_IDLE_WATCHER));
     return true;
 }
 
 static void
-stop_watching(struct trp_sched *sched)
+stop_watching(struct trp_worker *worker)
 {
-    trp_sub_acq_rel(
-        &sched->idle.state, TRP_IDLE_WATCHING); /* pairs: idle.state */
+    trp_sub_acq_rel(&worker->sched->idle.state, /* pairs: idle.state */
+        (worker->index + 1) * TRP_IDLE_WATCHER);
 }
 
 /* In one step, so that nobody becomes active in between. */
 static bool
-stop_watching_if_idle(struct trp_sched *sched)
+stop_watching_if_idle(struct trp_worker *worker)
 {
+    struct trp_sched *sched = worker->sched;
     uint64_t state = trp_load_acquire(&sched->idle.state); /* pairs: idle.state
                                                             */
 
@@ -186,7 +193,7 @@ stop_watching_if_idle(struct trp_sched *sched)
             return false;
         }
     } while (!trp_cas_acq_rel(&sched->idle.state, /* pairs: idle.state */
-        &state, state - TRP_IDLE_WATCHING));
+        &state, state - (worker->index + 1) * TRP_IDLE_WATCHER));
     return true;
 }
 
@@ -209,7 +216,7 @@ static bool
 sleep_until_woken(struct trp_worker *worker, uint64_t muted_until_ns)
 {
     struct trp_sched *sched = worker->sched;
-    bool watching = start_watching(sched);
+    bool watching = start_watching(worker);
     bool muted = muted_until_ns != 0;
     bool woken = true;
 
@@ -228,11 +235,11 @@ sleep_until_woken(struct trp_worker *worker, uint64_t muted_until_ns)
             continue; /* a waker was faster: its store of park is coming */
         }
         if (watching) {
-            watching = !stop_watching_if_idle(sched);
+            watching = !stop_watching_if_idle(worker);
         }
     }
     if (watching) {
-        stop_watching(sched);
+        stop_watching(worker);
     }
     return woken;
 }

@@ -5,7 +5,7 @@
 /*
  * Who sleeps, who searches, and the proof that no wake-up is lost.
  *
- *      one word for all:   muted:16 | watching:16 | searching:16 | wakeable:16
+ *      one word for all:   muted:16 | watcher:16 | searching:16 | wakeable:16
  *      one bit each:       mask, set while a worker may be woken
  *      one word each:      park, the futex it sleeps on
  *
@@ -30,10 +30,16 @@
  * look at the word again at every dispatch.
  *
  * The watcher. Work in the slot of a worker that is stuck in a long behaviour
- * wakes nobody. So while some worker is active, one sleeper (watching = 1)
- * sleeps a millisecond at a time and looks whether an active worker has stopped
- * making progress with work waiting. When all workers are parked it sleeps
- * without a limit, as the others do: an idle system makes no system call.
+ * wakes nobody. So while some worker is active, one sleeper (watcher = its
+ * index + 1) sleeps a millisecond at a time and looks whether an active worker
+ * has stopped making progress with work waiting. When all workers are parked it
+ * sleeps without a limit, as the others do: an idle system makes no system
+ * call. It is woken for work only if nobody else sleeps. Should it become
+ * active all the same while others sleep, the last searcher to find work wakes
+ * one of them, who watches on; if that searcher finds none it is the next
+ * watcher itself. So once nobody searches, somebody watches, or nobody can: all
+ * are active, or all but one, who then sees that nobody watches when it fills
+ * its slot.
  *
  * Muted. A worker that was told that its help does not pay (sched/steal.c)
  * sleeps with a limit. What other workers push does not wake it; what foreign
@@ -51,7 +57,7 @@
 #define TRP_WORKERS_MAX 1024u
 #define TRP_IDLE_WAKEABLE UINT64_C(1)
 #define TRP_IDLE_SEARCHING (UINT64_C(1) << 16)
-#define TRP_IDLE_WATCHING (UINT64_C(1) << 32)
+#define TRP_IDLE_WATCHER (UINT64_C(1) << 32)
 #define TRP_IDLE_MUTED (UINT64_C(1) << 48)
 
 struct trp_sched;
@@ -84,8 +90,9 @@ trp_idle_searching(uint64_t state)
     return (uint16_t)(state >> 16);
 }
 
+/* Index + 1 of the watcher; 0: nobody. */
 static inline uint32_t
-trp_idle_watching(uint64_t state)
+trp_idle_watcher(uint64_t state)
 {
     return (uint16_t)(state >> 32);
 }

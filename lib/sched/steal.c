@@ -31,7 +31,7 @@
  * Two rules stand before that, because they need no measuring:
  *
  *   stuck    a worker that has made no progress for STUCK_NS is in a long
- *            behaviour: what it holds back is taken, its slot too.
+ *            behaviour: what it holds back is taken, its slot and inbox too.
  *   coarse   a worker that gets one thing done per COARSE_NS or less often:
  * half of its queue is taken at once.
  *
@@ -66,6 +66,15 @@
 
 /* --- taking --------------------------------------------------------------- */
 
+/* To be run by the thief later. */
+static void
+keep(struct trp_worker *thief, struct trp_task *task)
+{
+    if (!trp_deque_push(&thief->deque, task)) {
+        trp_inject_push(&thief->inbox, &task->node);
+    }
+}
+
 /* Up to `most` and half of a queue, oldest first; the first is returned. */
 static struct trp_task *
 take_half(struct trp_worker *thief, struct trp_deque *deque, uint32_t most)
@@ -86,9 +95,7 @@ take_half(struct trp_worker *thief, struct trp_deque *deque, uint32_t most)
         if (task == NULL) {
             break;
         }
-        if (!trp_deque_push(&thief->deque, task)) {
-            trp_inject_push(&thief->inbox, &task->node);
-        }
+        keep(thief, task);
     }
     trp_count(&thief->steals, got);
     return first;
@@ -110,17 +117,46 @@ take_slot_of(struct trp_worker *thief, struct trp_worker *victim)
     return task;
 }
 
+/* All of it: the first is returned. */
+static struct trp_task *
+take_inbox_of(struct trp_worker *thief, struct trp_inject *inbox)
+{
+    struct trp_node *list = trp_inject_take(inbox);
+    uint64_t got = 0;
+
+    if (list == NULL) {
+        return NULL;
+    }
+    /* relaxed: ours since the inbox gave it. */
+    for (struct trp_node *node = trp_load_relaxed(&list->next); node != NULL;
+         got++) {
+        struct trp_node *next = trp_load_relaxed(&node->next); /* relaxed */
+
+        keep(thief, TRP_CONTAINER_OF(node, struct trp_task, node));
+        node = next;
+    }
+    trp_count(&thief->steals, got + 1);
+    return TRP_CONTAINER_OF(list, struct trp_task, node);
+}
+
+/* `stuck`: also what only the victim takes otherwise. */
 static struct trp_task *
 take_from(struct trp_worker *thief, struct trp_worker *victim, uint32_t most,
-    bool slot)
+    bool stuck)
 {
     struct trp_task *task = take_half(thief, &victim->deque, most);
 
     if (task == NULL) {
         task = take_half(thief, &victim->yield, most);
     }
-    if (task == NULL && slot) {
+    if (task == NULL && stuck) {
         task = take_slot_of(thief, victim);
+    }
+    if (task == NULL && stuck) {
+        task = take_inbox_of(thief, &victim->inbox);
+    }
+    if (task == NULL && stuck) {
+        task = take_inbox_of(thief, &victim->inbox_last);
     }
     if (task != NULL) {
         thief->gate.victim = victim->index;
@@ -133,6 +169,16 @@ has_queue(struct trp_worker *worker)
 {
     return trp_deque_length(&worker->deque) != 0 ||
            trp_deque_length(&worker->yield) != 0;
+}
+
+/* What would wait if this worker did not return from a behaviour. */
+static bool
+holds_back(struct trp_worker *worker)
+{
+    return has_queue(worker) ||
+           trp_load_relaxed(&worker->slot) != NULL || /* relaxed: a look */
+           !trp_inject_is_empty(&worker->inbox) ||
+           !trp_inject_is_empty(&worker->inbox_last);
 }
 
 /* --- measuring ------------------------------------------------------------ */
@@ -344,8 +390,7 @@ try_victim(struct trp_worker *thief, struct trp_worker *victim, uint64_t now_ns)
     bool queue = has_queue(victim);
     enum pace pace;
 
-    /* relaxed: a look. */
-    if (!queue && trp_load_relaxed(&victim->slot) == NULL) {
+    if (!queue && !holds_back(victim)) {
         return NULL;
     }
     if (thief->sched->steal == TRP_STEAL_EAGER) {
@@ -523,9 +568,7 @@ trp_steal_sees_stuck(struct trp_worker *watcher)
             seen->pace = PACE_FINE;
         } else if (now_ns - seen->moved_ns >= STUCK_NS) {
             seen->pace = PACE_STUCK;
-            /* relaxed: a look. */
-            stuck = stuck || has_queue(victim) ||
-                    trp_load_relaxed(&victim->slot) != NULL;
+            stuck = stuck || holds_back(victim);
         }
         seen->looked_ns = now_ns;
     }

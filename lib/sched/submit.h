@@ -73,7 +73,7 @@ trp_submit(struct trp_worker *worker, struct trp_task *task)
     if (TRP_LIKELY(before == NULL)) {
         trp_store_release(&worker->slot, task); /* pairs: slot.task */
         trp_submit_wake(
-            worker, (TRP_IDLE_SEARCHING | TRP_IDLE_WATCHING) * UINT16_MAX);
+            worker, (TRP_IDLE_SEARCHING | TRP_IDLE_WATCHER) * UINT16_MAX);
         return;
     }
     before = trp_swap_acq_rel(&worker->slot, task); /* pairs: slot.task */

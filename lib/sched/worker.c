@@ -192,7 +192,15 @@ start_searching(struct trp_sched *sched)
     return true;
 }
 
-/* Found something: the next sleeper is wanted if there is more. */
+/* Nobody watches, though somebody beside this worker is active. */
+static bool
+is_unwatched(const struct trp_sched *sched, uint64_t state)
+{
+    return trp_idle_watcher(state) == 0 && sched->steal != TRP_STEAL_OFF &&
+           trp_idle_parked(state) + 1 < sched->count;
+}
+
+/* Found something: the next sleeper is wanted if there is more, or to watch. */
 static void
 end_searching(struct trp_worker *worker)
 {
@@ -201,7 +209,7 @@ end_searching(struct trp_worker *worker)
         &sched->idle.state, TRP_IDLE_SEARCHING); /* pairs: idle.state */
 
     if (trp_idle_searching(before) == 1 && trp_idle_parked(before) != 0 &&
-        trp_steal_is_possible(sched, NULL)) {
+        (is_unwatched(sched, before) || trp_steal_is_possible(sched, NULL))) {
         trp_idle_wake_one(sched, !trp_inject_is_empty(&sched->inject));
     }
 }

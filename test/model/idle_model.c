@@ -124,9 +124,9 @@ check_counts(void)
 
     MODEL_CHECK(trp_idle_parked(state) == sched.count &&
                     trp_idle_searching(state) == 0 &&
-                    trp_idle_watching(state) == 0,
+                    trp_idle_watcher(state) == 0,
         "parked %u, searching %u, watching %u", trp_idle_parked(state),
-        trp_idle_searching(state), trp_idle_watching(state));
+        trp_idle_searching(state), trp_idle_watcher(state));
     MODEL_CHECK((sched.idle.mask[0][0] | sched.idle.mask[1][0]) == all &&
                     (sched.idle.mask[0][0] & sched.idle.mask[1][0]) == 0,
         "mask %llx, muted %llx", (unsigned long long)sched.idle.mask[0][0],
@@ -398,6 +398,69 @@ stuck(void)
 }
 
 static void
+hold_up_only(struct trp_worker *worker, struct job *job)
+{
+    (void)worker;
+    (void)job;
+    while (trp_load_acquire(&released) == 0) {
+        model_futex_wait(&released, 0, MODEL_FOREVER, MODEL_AT("long_turn"));
+    }
+}
+
+static void
+release_all(struct trp_worker *worker, struct job *job)
+{
+    (void)worker;
+    (void)job;
+    trp_store_release(&released, 1);
+    model_futex_wake(&released, 2, MODEL_AT("release"));
+}
+
+/*
+ * Two workers get stuck, one of them perhaps as the watcher: the third has to
+ * watch on for what is in the slot of the first.
+ */
+static void
+watch_on(void)
+{
+    begin(3, TRP_STEAL_EAGER);
+    released = 0;
+    jobs[0].act = hold_up;
+    jobs[1].act = release_all;
+    jobs[2].act = hold_up_only;
+    start();
+    submit_some(some(0, 1));
+    submit_some(some(2, 1));
+    model_await_rest();
+    check_runs();
+    check_counts();
+    finish();
+}
+
+static void
+hold_up_inbox(struct trp_worker *worker, struct job *job)
+{
+    trp_submit_overflow(worker, submitting(1));
+    hold_up_only(worker, job);
+}
+
+/* What had no place in the queues, or was handed back, is taken as well. */
+static void
+stuck_inbox(void)
+{
+    begin(2, model_choose(2) != 0 ? TRP_STEAL_EAGER : TRP_STEAL_GATED);
+    released = 0;
+    jobs[0].act = hold_up_inbox;
+    jobs[1].act = release;
+    start();
+    submit_some(some(0, 1));
+    model_await_rest();
+    check_runs();
+    check_counts();
+    finish();
+}
+
+static void
 hold_up_a_while(struct trp_worker *worker, struct job *job)
 {
     static const uint32_t word = 0;
@@ -540,6 +603,8 @@ main(int argc, char **argv)
         {"yield", yield, 25},
         {"gated", gated, 10},
         {"stuck", stuck, 25},
+        {"watch_on", watch_on, 25},
+        {"stuck_inbox", stuck_inbox, 25},
         {"almost_stuck", almost_stuck, 25},
         {"muted", muted, 25},
         {"all_muted", all_muted, 25},

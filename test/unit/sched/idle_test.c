@@ -87,12 +87,12 @@ parked(void)
 Test(sched_idle, the_counts_are_parts_of_one_word)
 {
     uint64_t state = 3 * TRP_IDLE_WAKEABLE + 5 * TRP_IDLE_SEARCHING +
-                     1 * TRP_IDLE_WATCHING + 2 * TRP_IDLE_MUTED;
+                     4 * TRP_IDLE_WATCHER + 2 * TRP_IDLE_MUTED;
 
     cr_assert_eq(trp_idle_wakeable(state), 3);
     cr_assert_eq(trp_idle_parked(state), 5);
     cr_assert_eq(trp_idle_searching(state), 5);
-    cr_assert_eq(trp_idle_watching(state), 1);
+    cr_assert_eq(trp_idle_watcher(state), 4);
     cr_assert_eq(trp_idle_parked(UINT16_MAX * TRP_IDLE_WAKEABLE), UINT16_MAX);
     cr_assert_eq(trp_idle_parked(UINT16_MAX * TRP_IDLE_MUTED), UINT16_MAX);
 }
