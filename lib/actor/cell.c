@@ -305,13 +305,14 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
         trp_store_relaxed(
             &cell->generation, core->first_generation); /* relaxed: same */
     }
-    trp_store_relaxed(&cold->type, birth->type);    /* relaxed: same */
-    trp_store_release(&cold->extra, extra);         /* pairs: cell.extra */
-    trp_store_relaxed(&cold->parent, parent.index); /* relaxed: same */
+    trp_store_release(&cold->extra, extra); /* pairs: cell.extra */
+    /* pairs: cell.cold_part */
+    trp_store_release(&cold->type, birth->type);
+    trp_store_release(&cold->parent, parent.index); /* pairs: cell.cold_part */
+    trp_store_release(&cold->birth, tail);          /* pairs: cell.cold_part */
     cold->first = 0;
-    trp_store_relaxed(&cold->birth, tail); /* relaxed: same */
-    trp_store_relaxed(&cold->wraps, 0);    /* relaxed: same */
-    trp_store_relaxed(&cold->look, 0);     /* relaxed: same */
+    trp_store_relaxed(&cold->wraps, 0); /* relaxed: same */
+    trp_store_relaxed(&cold->look, 0);  /* relaxed: same */
     cold->code = 0;
 }
 

@@ -27,7 +27,12 @@
  *
  * Pairs
  *   cell.life   store of generation at the end -> load of generation by a
- *               reader that is not a sender (path, inspect): kind is gone.
+ *               reader that is not a sender (path, inspect): kind is gone. So
+ *               who takes a ref from a cell reads generation, then kind.
+ *   cell.cold_part
+ *               store of parent, type, birth for a new life -> load of them by
+ *               such a reader, who looks at generation again afterwards: what
+ *               it read was of the life it looked for.
  *   cell.look   store of look after K or L -> load of look by the owner.
  *   cell.kind   store of kind at birth -> load of kind by such a reader: what
  *               the cold part says is of this life.
@@ -159,6 +164,7 @@ trp_ref_is_possible(const struct trp_core *core, troupe_ref ref)
                                       &core->cells.class[0].committed));
 }
 
+/* Of an actor that the caller knows to live: its own, or one above it. */
 static inline troupe_ref
 trp_cell_ref(const struct trp_core *core, struct trp_cell *cell)
 {
@@ -217,6 +223,35 @@ trp_cell_is_visible(const struct trp_cell *cell)
 {
     return trp_load_acquire(&cell->kind) != TRP_KIND_NONE; /* pairs: cell.kind
                                                             */
+}
+
+/*
+ * Whoever lives there, for readers that do not know: TROUPE_NONE is nobody, or
+ * one whose spawn has not returned. It may end at once.
+ */
+static inline troupe_ref
+trp_cell_resident(const struct trp_core *core, struct trp_cell *cell)
+{
+    troupe_ref ref;
+
+    ref.index = trp_cell_index(core, cell);
+    ref.generation = trp_load_acquire(&cell->generation); /* pairs: cell.life */
+    return trp_cell_is_visible(cell) ? ref : TROUPE_NONE;
+}
+
+/* Does it still? Then what was read of the cold part was its own. */
+static inline bool
+trp_cell_lives(const struct trp_core *core, troupe_ref ref)
+{
+    return trp_load_acquire(&trp_cell_at(core, ref.index)->generation) ==
+           ref.generation; /* pairs: cell.life */
+}
+
+static inline uint32_t
+trp_cell_parent(const struct trp_core *core, uint32_t index)
+{
+    return trp_load_acquire(&core->cold[index].parent); /* pairs: cell.cold_part
+                                                         */
 }
 
 /* Space for troupe_spawn_options, type and state; all checked by the caller. */

@@ -36,13 +36,6 @@ bucket_of(struct trp_registry_table *table, uint64_t hash)
     return &table->bucket[(hash ^ (hash >> 32)) & (table->buckets - 1)];
 }
 
-static uint32_t
-parent_of(struct trp_core *core, uint32_t index)
-{
-    return trp_load_relaxed(
-        &core->cold[index].parent); /* relaxed: constant in a life */
-}
-
 struct trp_extra *
 trp_registry_find_locked(
     struct trp_core *core, uint32_t parent, const char *name, size_t bytes)
@@ -57,7 +50,7 @@ trp_registry_find_locked(
          extra = extra->same_hash) {
         if (extra->hash == hash && extra->name_bytes == bytes &&
             memcmp(extra->name, name, bytes) == 0 &&
-            parent_of(core, extra->index) == parent) {
+            trp_cell_parent(core, extra->index) == parent) {
             return extra;
         }
     }
@@ -184,7 +177,6 @@ trp_registry_path(
     struct text out = {text, bytes, 0};
     uint32_t index = ref.index;
     uint32_t depth = 0;
-    struct trp_cell *cell;
     bool alive;
 
     if (text != NULL && bytes > 0) {
@@ -193,28 +185,26 @@ trp_registry_path(
     if (!trp_ref_is_possible(core, ref)) {
         return 0;
     }
-    cell = trp_cell_at(core, ref.index);
     trp_lock_acquire(&core->names);
     append(&out, "troupe://", 9);
     append(&out, core->name, strlen(core->name));
-    alive = trp_load_acquire(&cell->generation) == ref.generation &&
-            trp_cell_is_visible(cell); /* pairs: cell.life */
-    for (uint32_t i = index; alive && i != 0; i = parent_of(core, i)) {
+    alive = troupe_ref_equal(
+        trp_cell_resident(core, trp_cell_at(core, ref.index)), ref);
+    for (uint32_t i = index; alive && i != 0; i = trp_cell_parent(core, i)) {
         depth++;
     }
     /* Roots first: the i-th step goes depth - i parents up. */
     while (alive && depth > 0) {
         index = ref.index;
         for (uint32_t up = 1; up < depth && index != 0; up++) {
-            index = parent_of(core, index);
+            index = trp_cell_parent(core, index);
         }
         if (index != 0) {
             append_segment(core, &out, index);
         }
         depth--;
     }
-    alive = alive && trp_load_acquire(&cell->generation) ==
-                         ref.generation; /* pairs: cell.life */
+    alive = alive && trp_cell_lives(core, ref);
     trp_lock_release(&core->names);
     if (!alive) {
         out.length = 0;

@@ -29,32 +29,29 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
 {
     struct trp_cell *cell = trp_cell_at(core, index);
     struct trp_cold *cold = &core->cold[index];
-    uint32_t generation =
-        trp_load_acquire(&cell->generation); /* pairs: cell.life */
-    bool visible = trp_cell_is_visible(cell);
-    uint32_t flags = trp_cell_flags(cell);
-    uint32_t parent = trp_load_relaxed(&cold->parent); /* relaxed: by life */
+    uint32_t flags, parent;
     uint64_t word;
 
-    if (generation == 0 || !visible) {
+    seen->ref = trp_cell_resident(core, cell);
+    if (troupe_ref_is_none(seen->ref)) {
         return false;
     }
-    seen->ref.index = index;
-    seen->ref.generation = generation;
-    seen->parent = parent != 0 ? trp_cell_ref(core, trp_cell_at(core, parent))
-                               : TROUPE_NONE;
-    seen->type = trp_load_relaxed(&cold->type); /* relaxed: by life */
+    flags = trp_cell_flags(cell);
+    parent = trp_cell_parent(core, index);
+    seen->parent = parent != 0
+                       ? trp_cell_resident(core, trp_cell_at(core, parent))
+                       : TROUPE_NONE;
+    seen->type = trp_load_acquire(&cold->type); /* pairs: cell.cold_part */
     seen->depth = trp_ring_depth(&cell->ring, &word);
     /* relaxed, both: statistics. */
     seen->handled = (((uint64_t)trp_load_relaxed(&cold->wraps) << 32) |
                         trp_load_relaxed(&cell->ring.head)) - /* relaxed */
-                    trp_load_relaxed(&cold->birth); /* relaxed: by life */
+                    trp_load_acquire(&cold->birth); /* pairs: cell.cold_part */
     seen->state = (flags & TRP_CELL_STARTING) != 0   ? TROUPE_STATE_STARTING
                   : (flags & TRP_CELL_STOPPING) != 0 ? TROUPE_STATE_STOPPING
                                                      : TROUPE_STATE_RUNNING;
     /* Still the same life: all of it belongs together. */
-    return trp_load_acquire(&cell->generation) == generation &&
-           trp_cell_is_visible(cell); /* pairs: cell.life */
+    return trp_cell_lives(core, seen->ref);
 }
 
 static uint32_t
@@ -188,14 +185,16 @@ troupe_inspect(troupe_system *system, const char *subtree,
 
 /* --- busy ----------------------------------------------------------------- */
 
+/* Sets `ref` to the actor that lives there and is scheduled or runs. */
 static bool
-is_busy(struct trp_cell *cell)
+is_busy(struct trp_core *core, struct trp_cell *cell, troupe_ref *ref)
 {
-    /* pairs: ring.claim */
-    uint64_t word = trp_load_acquire(&cell->ring.word);
+    uint64_t word;
 
-    return trp_cell_kind(cell) == TRP_KIND_ACTOR &&
-           (word & TRP_RING_SCHEDULED) != 0;
+    *ref = trp_cell_resident(core, cell);
+    word = trp_load_acquire(&cell->ring.word); /* pairs: ring.claim */
+    return !troupe_ref_is_none(*ref) && trp_cell_kind(cell) == TRP_KIND_ACTOR &&
+           (word & TRP_RING_SCHEDULED) != 0 && trp_cell_lives(core, *ref);
 }
 
 size_t
@@ -211,11 +210,11 @@ troupe_system_busy(
     }
     end = cells_end(core);
     for (uint32_t index = 1; index < end; index++) {
-        struct trp_cell *cell = trp_cell_at(core, index);
+        troupe_ref ref;
 
-        if (is_busy(cell)) {
+        if (is_busy(core, trp_cell_at(core, index), &ref)) {
             if (actors != NULL && count < capacity) {
-                actors[count] = trp_cell_ref(core, cell);
+                actors[count] = ref;
             }
             count++;
         }

@@ -46,41 +46,44 @@ parse_generated(const char *name, size_t length, troupe_ref *ref)
     return *end == '\0';
 }
 
-/* The child of `parent` (an index; 0: a root) with this name, or TROUPE_NONE.
+/* A name that spells a ref: true only of a child of `parent`. */
+static bool
+is_child(struct trp_core *core, uint32_t parent, troupe_ref ref)
+{
+    return trp_ref_is_possible(core, ref) &&
+           troupe_ref_equal(
+               trp_cell_resident(core, trp_cell_at(core, ref.index)), ref) &&
+           trp_cell_parent(core, ref.index) == parent &&
+           trp_cell_lives(core, ref);
+}
+
+/*
+ * The child of `parent` (TROUPE_NONE: a root) with this name, or TROUPE_NONE.
+ * A child has a parent, so if the parent lives afterwards it is that one's and
+ * not a child of who came after it.
  */
 static troupe_ref
 find_child(
-    struct trp_core *core, uint32_t parent, const char *name, size_t length)
+    struct trp_core *core, troupe_ref parent, const char *name, size_t length)
 {
     troupe_ref ref = TROUPE_NONE;
 
     if (parse_generated(name, length, &ref)) {
-        struct trp_cell *cell;
+        if (!is_child(core, parent.index, ref)) {
+            ref = TROUPE_NONE;
+        }
+    } else {
+        struct trp_extra *extra;
 
-        if (!trp_ref_is_possible(core, ref)) {
-            return TROUPE_NONE;
+        trp_lock_acquire(&core->names);
+        extra = trp_registry_find_locked(core, parent.index, name, length);
+        if (extra != NULL) { /* its cell is not used again before it is out */
+            ref = trp_cell_resident(core, trp_cell_at(core, extra->index));
         }
-        cell = trp_cell_at(core, ref.index);
-        if (trp_load_relaxed(&trp_cold_of(core, cell)->parent) !=
-                parent || /* relaxed: checked by life below */
-            !trp_cell_is_visible(cell) ||
-            trp_load_acquire(&cell->generation) !=
-                ref.generation) { /* pairs: cell.life */
-            return TROUPE_NONE;
-        }
-        return ref;
+        trp_lock_release(&core->names);
     }
-    trp_lock_acquire(&core->names);
-    {
-        struct trp_extra *extra =
-            trp_registry_find_locked(core, parent, name, length);
-
-        if (extra != NULL) {
-            ref = trp_cell_ref(core, trp_cell_at(core, extra->index));
-        }
-    }
-    trp_lock_release(&core->names);
-    return ref;
+    return parent.index == 0 || trp_cell_lives(core, parent) ? ref
+                                                             : TROUPE_NONE;
 }
 
 troupe_ref
@@ -89,8 +92,7 @@ troupe_child(const troupe_self *self, const char *name)
     if (self == NULL || name == NULL) {
         return TROUPE_NONE;
     }
-    return find_child(
-        self->core, trp_cell_index(self->core, self->cell), name, strlen(name));
+    return find_child(self->core, self->ref, name, strlen(name));
 }
 
 size_t
@@ -107,13 +109,9 @@ troupe_children(const troupe_self *self, troupe_ref *children, size_t capacity)
     cold = trp_cold_of(core, self->cell);
     trp_lock_acquire(&cold->lock);
     for (uint32_t index = cold->first; index != 0;) {
-        struct trp_cell *cell = trp_cell_at(core, index);
-        troupe_ref ref;
+        troupe_ref ref = trp_cell_resident(core, trp_cell_at(core, index));
 
-        ref.index = index;
-        ref.generation =
-            trp_load_acquire(&cell->generation); /* pairs: cell.life */
-        if (trp_cell_is_visible(cell)) {
+        if (!troupe_ref_is_none(ref)) {
             if (children != NULL && count < capacity) {
                 children[count] = ref;
             }
@@ -179,7 +177,7 @@ troupe_lookup(const troupe_system *system, const char *path, troupe_ref *actor)
     while (*path == '/') {
         size_t length = strcspn(path + 1, "/");
 
-        found = find_child(core, found.index, path + 1, length);
+        found = find_child(core, found, path + 1, length);
         if (troupe_ref_is_none(found)) {
             return TROUPE_E_MISSING;
         }

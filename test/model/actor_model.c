@@ -482,6 +482,46 @@ reuse(void)
     finish();
 }
 
+static troupe_port *heir;
+
+static troupe_verdict
+receive_porter(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    take(troupe_payload(msg, struct note), 1);
+    if (heir == NULL) {
+        MODEL_ASSERT(troupe_port_open(troupe_self_system(self), NULL, &heir) ==
+                     TROUPE_OK);
+        MODEL_ASSERT(troupe_port_ref(heir).index == actor.index);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type porter_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "porter",
+    .receive = receive_porter,
+};
+
+/*
+ * The cell goes to a port. To stop a port is a mistake; to stop an actor that
+ * has just gone is none.
+ */
+static void
+port_reuse(void)
+{
+    begin(0);
+    heir = NULL;
+    MODEL_ASSERT(
+        troupe_system_spawn(rt, &porter_type, NULL, &manager) == TROUPE_OK);
+    MODEL_ASSERT(spawn_sink(1, &actor) == TROUPE_OK);
+    run_turns(0);
+    run_three(run_and_replace, NULL, stop_now, NULL, stop_twice_now, NULL);
+    MODEL_ASSERT(troupe_post_stop(rt, troupe_port_ref(heir)) == TROUPE_E_STATE);
+    troupe_port_close(heir);
+    finish();
+}
+
 /* --- trees ---------------------------------------------------------------- */
 
 static troupe_status
@@ -615,6 +655,88 @@ names(void)
     model_await_sleep();
     check_messages();
     check_books();
+    finish();
+}
+
+/*
+ * "one" stops, and its cell goes to "two", who has a child. A ref that was
+ * found under the name of one never becomes that of two, and one has no child.
+ */
+static troupe_status
+start_two(troupe_self *self, void *state, const void *arg)
+{
+    const uint32_t name = 5;
+    const troupe_spawn_options options = {.size = sizeof options,
+        .name = "child",
+        .arg = &name,
+        .arg_bytes = sizeof name};
+    troupe_ref child;
+
+    (void)state;
+    (void)arg;
+    return troupe_spawn(self, &sink_type, &options, &child);
+}
+
+static const troupe_actor_type two_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "two",
+    .start = start_two,
+    .receive = receive_branch,
+};
+
+static troupe_verdict
+receive_namer(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const troupe_spawn_options options = {
+        .size = sizeof options, .name = "two"};
+
+    (void)state;
+    take(troupe_payload(msg, struct note), 1);
+    if (troupe_ref_is_none(second)) {
+        MODEL_ASSERT(
+            troupe_spawn(self, &two_type, &options, &second) == TROUPE_OK);
+        MODEL_CHECK(second.index == actor.index, "cell %u, not %u",
+            second.index, actor.index);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type namer_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "namer",
+    .receive = receive_namer,
+};
+
+static void
+look_up_one(void *user)
+{
+    troupe_ref *found = user;
+    troupe_ref child;
+
+    (void)!troupe_lookup(rt, "/user/one", found);
+    MODEL_CHECK(
+        troupe_lookup(rt, "/user/one/child", &child) == TROUPE_E_MISSING,
+        "a child of two was found below one");
+}
+
+static void
+names_reuse(void)
+{
+    troupe_ref found = TROUPE_NONE;
+    char text[64];
+
+    begin(0);
+    MODEL_ASSERT(
+        troupe_system_spawn(rt, &namer_type, NULL, &manager) == TROUPE_OK);
+    MODEL_ASSERT(spawn_named(&actor));
+    model_name(
+        &trp_cell_at(trp_core_of(rt), actor.index)->generation, "generation");
+    second = TROUPE_NONE;
+    run_turns(0);
+    run_three(run_and_replace, NULL, look_up_one, &found, stop_twice_now, NULL);
+    MODEL_CHECK(!troupe_ref_equal(found, second) &&
+                    troupe_path(rt, found, text, sizeof text) == 0,
+        "one was found to be two");
     finish();
 }
 
@@ -1011,8 +1133,10 @@ main(int argc, char **argv)
         {"stop_one", stop_one, 4},
         {"stop_twice", stop_twice, 2},
         {"reuse", reuse, 4},
+        {"port_reuse", port_reuse, 4},
         {"tree", tree, 3},
         {"names", names, 2},
+        {"names_reuse", names_reuse, 4},
         {"stop_system", stop_system, 3},
         {"stop_from_outside", stop_from_outside, 2},
         {"port_poll", port_poll, 3},
