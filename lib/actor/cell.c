@@ -391,6 +391,9 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         abandon_cell(core, local, cell, birth, extra);
         return status;
     }
+    if (birth->kind == TRP_KIND_ACTOR) {
+        trp_book(core, local, started, 1); /* before it can be stopped */
+    }
     /* From here on it can be seen from outside. */
     trp_store_release(&cell->kind, (uint8_t)birth->kind); /* pairs: cell.kind */
     *ref = trp_cell_ref(core, cell);

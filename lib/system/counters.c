@@ -51,6 +51,13 @@ count_queued(const struct trp_core *core)
     return queued;
 }
 
+/* The two were not read at one instant. */
+static uint64_t
+less(uint64_t all, uint64_t some)
+{
+    return all > some ? all - some : 0;
+}
+
 static void
 add_workers(const struct trp_core *core, troupe_counters *sums)
 {
@@ -100,10 +107,10 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.handled = SUM(core, handled);
     sums.dropped = SUM(core, dropped);
     sums.dead = SUM(core, dead);
-    sums.queued = count_queued(core) - SUM(core, stops);
+    sums.queued = less(count_queued(core), SUM(core, stops));
+    sums.stopped = SUM(core, stopped); /* first: who stops has started */
     sums.started = SUM(core, started);
-    sums.stopped = SUM(core, stopped);
-    sums.actors = sums.started - sums.stopped;
+    sums.actors = less(sums.started, sums.stopped);
     /* relaxed: statistic. */
     sums.bytes = trp_load_relaxed(&core->heap.live_bytes) +
                  trp_pool_live_bytes(&core->cells) +

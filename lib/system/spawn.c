@@ -141,9 +141,7 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
         return status;
     }
     status = trp_cell_create(core, local, parent, &birth, ref);
-    if (status == TROUPE_OK) {
-        trp_book(core, local, started, 1);
-    } else if (status == TROUPE_E_EXISTS) {
+    if (status == TROUPE_E_EXISTS) {
         trp_refuse(
             status, call, "name", "is taken by a sibling", "%.20s", birth.name);
     } else if (status == TROUPE_E_LIMIT) {
