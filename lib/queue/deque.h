@@ -42,10 +42,9 @@ struct trp_deque_array {
 };
 
 struct trp_deque {
-    TRP_ATOMIC(int64_t) top; /* thieves and owner, CAS */
-    char pad[64 - 8];
-    TRP_ATOMIC(int64_t) bottom; /* owner writes, thieves read */
-    int64_t top_seen;           /* owner only: top was at least this */
+    TRP_ALIGNED(64) TRP_ATOMIC(int64_t) top;    /* thieves and owner, CAS */
+    TRP_ALIGNED(64) TRP_ATOMIC(int64_t) bottom; /* owner writes, thieves read */
+    int64_t top_seen; /* owner only: top was at least this */
     TRP_ATOMIC(struct trp_deque_array *) array; /* owner writes */
     struct trp_heap *heap;
 };

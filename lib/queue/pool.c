@@ -200,15 +200,15 @@ take_without_cache(struct trp_pool *pool, uint32_t class)
 {
     struct trp_pool_class *c = &pool->class[class];
     uint32_t unit = depot_pop(pool, c);
+    uint32_t rest;
 
-    if (unit != TRP_POOL_NONE) {
-        uint32_t rest = link_next(pool, unit);
-
-        if (rest != TRP_POOL_NONE) {
-            depot_push(pool, c, rest);
-        }
-    } else if (bump(pool, class, 1, &unit) == TRP_POOL_NONE) {
-        return TRP_POOL_NONE;
+    if (unit == TRP_POOL_NONE) {
+        (void)bump(pool, class, 1, &unit); /* fresh pages are not dirty */
+        return unit;
+    }
+    rest = link_next(pool, unit);
+    if (rest != TRP_POOL_NONE) {
+        depot_push(pool, c, rest);
     }
     if (block_bytes(pool, class) >= LARGE_BYTES) {
         uint64_t bytes = block_bytes(pool, class);
@@ -272,11 +272,14 @@ give_large(struct trp_pool *pool, uint32_t class, uint32_t unit)
 {
     uint64_t bytes = block_bytes(pool, class);
 
-    /* relaxed: an estimate that only decides when to trim. */
-    if (bytes >= LARGE_BYTES &&
-        trp_add_relaxed(&pool->dirty_bytes, bytes) + bytes > DIRTY_LIMIT) {
+    if (bytes < LARGE_BYTES) {
+        return;
+    }
+    /* relaxed, both: an estimate that only decides when to trim. */
+    if (trp_load_relaxed(&pool->dirty_bytes) + bytes > DIRTY_LIMIT) {
         trp_arena_decommit(trp_pool_address(pool, unit), bytes);
-        trp_sub_relaxed(&pool->dirty_bytes, bytes); /* relaxed: same */
+    } else {
+        trp_add_relaxed(&pool->dirty_bytes, bytes); /* relaxed: same */
     }
 }
 

@@ -57,7 +57,7 @@ struct trp_pool_class {
     TRP_ATOMIC(uint64_t) foreign;   /* taken minus given without a cache */
     uint32_t start, end;            /* units of the region; constant */
     uint32_t magazine; /* blocks per chain; 0 = no cache keeps any; constant */
-    char pad[64 - 44];
+    char pad[64 - 36];
 };
 
 struct trp_pool_cache;

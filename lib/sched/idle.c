@@ -120,7 +120,11 @@ trp_idle_wake_one(struct trp_sched *sched, bool muted)
         }
         trp_sub_acq_rel(
             &idle->state, TRP_IDLE_SEARCHING); /* pairs: idle.state */
-        /* Somebody may have parked while our place was taken. */
+        /*
+         * Somebody may have parked while our place was taken, and a foreign
+         * thread may have left it to us.
+         */
+        muted = muted || !trp_inject_is_empty(&sched->inject);
     } while (somebody_parked(sched, false) ||
              (muted && somebody_parked(sched, true)));
 }
@@ -225,9 +229,11 @@ sleep_until_woken(struct trp_worker *worker, uint64_t muted_until_ns)
                 &worker->park, 0, next_look_ns(watching, muted_until_ns))) {
             continue;
         }
-        /* A mute that is over: back to the others, with a limit no more. */
-        if (muted || trp_steal_sees_stuck(worker) ||
-            trp_steal_is_possible(sched, worker)) {
+        /* First the look, which remembers what it saw; also one that is muted.
+         */
+        if (trp_steal_sees_stuck(worker) ||
+            (muted ? trp_clock_ns() >= muted_until_ns
+                   : trp_steal_is_possible(sched, worker))) {
             woken = !clear_bit(sched, worker->index, muted);
             if (!woken) {
                 break;

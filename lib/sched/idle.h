@@ -43,7 +43,8 @@
  *
  * Muted. A worker that was told that its help does not pay (sched/steal.c)
  * sleeps with a limit. What other workers push does not wake it; what foreign
- * threads bring does.
+ * threads bring does, and so does the need for a watcher: it watches as well as
+ * any other.
  *
  * Pairs
  *   idle.state  any change of the word -> the next one: as argued above.

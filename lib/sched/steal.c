@@ -371,6 +371,7 @@ begin_probation(struct trp_worker *worker, uint64_t now_ns)
     gate->until_ns = now_ns + PROBATION_NS;
     gate->mark_ns = now_ns;
     gate->mark_work = work_of(worker);
+    gate->stuck_work = work_of(&worker->sched->workers[gate->victim]);
 }
 
 /* Taken without a trial: what it really is will show. */
@@ -473,7 +474,10 @@ trp_steal_review(struct trp_worker *worker)
     case TRP_GATE_WATCH:
         return;
     case TRP_GATE_PROBATION:
-        if (is_fine(worker, now_ns)) {
+        /* Not to one that is stuck still: it would wait there. */
+        if (is_fine(worker, now_ns) &&
+            work_of(&worker->sched->workers[gate->victim]) !=
+                gate->stuck_work) {
             hand_back(worker);
             gate->phase = TRP_GATE_REST;
             gate->until_ns = now_ns + COLD_NS;

@@ -27,8 +27,7 @@ void
 trp_submit_overflow(struct trp_worker *worker, struct trp_task *task)
 {
     trp_inject_push(&worker->inbox, &task->node);
-    trp_submit_wake(
-        worker, (TRP_IDLE_SEARCHING | TRP_IDLE_WATCHER) * UINT16_MAX);
+    trp_submit_watch(worker);
 }
 
 void

@@ -30,16 +30,34 @@ void trp_submit_stalled(struct trp_worker *worker, struct trp_task *task);
 
 /* On `worker`'s own thread, from here on. */
 
+/* Something that thieves take: unless somebody searches, who will find it. */
 TRP_INLINE void
-trp_submit_wake(struct trp_worker *worker, uint64_t unless)
+trp_submit_wake(struct trp_worker *worker)
 {
     struct trp_sched *sched = worker->sched;
     /* relaxed: a worker runs what it pushed itself, and looks again. */
     uint64_t state = trp_load_relaxed(&sched->idle.state);
 
-    if (TRP_UNLIKELY(trp_idle_wakeable(state) != 0) && (state & unless) == 0 &&
-        sched->steal != TRP_STEAL_OFF) {
+    if (TRP_UNLIKELY(trp_idle_wakeable(state) != 0) &&
+        trp_idle_searching(state) == 0 && sched->steal != TRP_STEAL_OFF) {
         trp_idle_wake_one(sched, false);
+    }
+}
+
+/* Something that only a stuck worker loses: somebody has to watch, muted or
+ * not.
+ */
+TRP_INLINE void
+trp_submit_watch(struct trp_worker *worker)
+{
+    struct trp_sched *sched = worker->sched;
+    uint64_t state =
+        trp_load_relaxed(&sched->idle.state); /* relaxed: as above */
+
+    if (TRP_UNLIKELY(trp_idle_parked(state) != 0) &&
+        trp_idle_searching(state) == 0 && trp_idle_watcher(state) == 0 &&
+        sched->steal != TRP_STEAL_OFF) {
+        trp_idle_wake_one(sched, true);
     }
 }
 
@@ -50,7 +68,7 @@ trp_submit_deque(struct trp_worker *worker, struct trp_task *task)
         trp_submit_overflow(worker, task);
         return;
     }
-    trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+    trp_submit_wake(worker);
 }
 
 /* Nobody else waits for this worker, as far as it knows. */
@@ -72,8 +90,7 @@ trp_submit(struct trp_worker *worker, struct trp_task *task)
 
     if (TRP_LIKELY(before == NULL)) {
         trp_store_release(&worker->slot, task); /* pairs: slot.task */
-        trp_submit_wake(
-            worker, (TRP_IDLE_SEARCHING | TRP_IDLE_WATCHER) * UINT16_MAX);
+        trp_submit_watch(worker);
         return;
     }
     before = trp_swap_acq_rel(&worker->slot, task); /* pairs: slot.task */
@@ -90,7 +107,7 @@ trp_submit_last(struct trp_worker *worker, struct trp_task *task)
         trp_submit_overflow(worker, task);
         return;
     }
-    trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+    trp_submit_wake(worker);
 }
 
 #endif /* TRP_SCHED_SUBMIT_H */

@@ -43,18 +43,48 @@ queue_all(struct trp_worker *worker, struct trp_node *node)
     trp_count(&worker->injected, count);
 }
 
+/* Nobody could steal them from here: each worker gets its share. */
+static void
+deal(struct trp_worker *worker, struct trp_node *node)
+{
+    struct trp_sched *sched = worker->sched;
+    uint32_t to = worker->index;
+
+    while (node != NULL) {
+        /* relaxed: ours since the injector gave it. */
+        struct trp_node *next = trp_load_relaxed(&node->next);
+
+        to = to + 1 < sched->count ? to + 1 : 0;
+        if (to == worker->index) {
+            trp_submit_last(
+                worker, TRP_CONTAINER_OF(node, struct trp_task, node));
+        } else {
+            trp_inject_push(&sched->workers[to].inbox_last, node);
+            trp_idle_wake(sched, to);
+        }
+        trp_count(&worker->injected, 1);
+        node = next;
+    }
+}
+
 /* What foreign threads brought: the first now, the others in their order. */
 static struct trp_task *
 take_injected(struct trp_worker *worker)
 {
     struct trp_node *list = trp_inject_take(&worker->sched->inject);
+    struct trp_node *rest;
 
     if (list == NULL) {
         return NULL;
     }
     trp_count(&worker->injected, 1);
     /* relaxed: ours since the injector gave it. */
-    queue_all(worker, trp_load_relaxed(&list->next));
+    rest = trp_load_relaxed(&list->next);
+    if (worker->sched->steal == TRP_STEAL_OFF) {
+        deal(worker, rest);
+    } else {
+        queue_all(worker, rest);
+    }
     return TRP_CONTAINER_OF(list, struct trp_task, node);
 }
 
@@ -210,7 +240,8 @@ end_searching(struct trp_worker *worker)
 
     if (trp_idle_searching(before) == 1 && trp_idle_parked(before) != 0 &&
         (is_unwatched(sched, before) || trp_steal_is_possible(sched, NULL))) {
-        trp_idle_wake_one(sched, !trp_inject_is_empty(&sched->inject));
+        trp_idle_wake_one(sched, is_unwatched(sched, before) ||
+                                     !trp_inject_is_empty(&sched->inject));
     }
 }
 
@@ -292,8 +323,9 @@ trp_worker_thread(void *user)
             if (task == NULL) {
                 break;
             }
-        } else if (trp_deque_length(&worker->deque) != 0) {
-            trp_submit_wake(worker, TRP_IDLE_SEARCHING * UINT16_MAX);
+        } else if (trp_deque_length(&worker->deque) != 0 ||
+                   trp_deque_length(&worker->yield) != 0) {
+            trp_submit_wake(worker);
         }
         trp_worker_run(worker, task);
         if (TRP_UNLIKELY(worker->gate.phase >= TRP_GATE_PROBATION)) {

@@ -40,6 +40,7 @@ struct trp_gate {
     uint64_t until_ns;   /* end of this phase, or of the mute */
     uint64_t mark_ns;    /* begin of what is measured */
     uint64_t mark_work;  /* done by all until then */
+    uint64_t stuck_work; /* done by the victim when it was robbed */
     uint64_t solo_rate;  /* without this worker */
     uint64_t members;    /* workers that made it */
     uint64_t mute_ns;    /* after the next failure */

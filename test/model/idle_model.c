@@ -437,6 +437,43 @@ watch_on(void)
     finish();
 }
 
+static uint64_t released_ns;
+
+static void
+release_late(struct trp_worker *worker, struct job *job)
+{
+    released_ns = model_clock_ns();
+    release(worker, job);
+}
+
+/* A muted worker watches as well as any other: no need to wait for its time. */
+static void
+stuck_muted(void)
+{
+    uint64_t begin_ns;
+
+    begin(2, TRP_STEAL_GATED);
+    begin_ns = model_clock_ns();
+    released = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        sched.workers[i].gate.phase = TRP_GATE_REST;
+        sched.workers[i].gate.until_ns = begin_ns + 1000000000;
+    }
+    jobs[0].act = hold_up;
+    jobs[1].act = release_late;
+    start();
+    if (model_choose(2) != 0) {
+        model_await_sleep(); /* all of them: then nobody watches at first */
+    }
+    submit_some(some(0, 1));
+    model_await_rest();
+    check_runs();
+    check_counts();
+    MODEL_CHECK(released_ns - begin_ns < 100000000, "it waited for %llu ms",
+        (unsigned long long)(released_ns - begin_ns) / 1000000);
+    finish();
+}
+
 static void
 hold_up_inbox(struct trp_worker *worker, struct job *job)
 {
@@ -604,6 +641,7 @@ main(int argc, char **argv)
         {"gated", gated, 10},
         {"stuck", stuck, 25},
         {"watch_on", watch_on, 25},
+        {"stuck_muted", stuck_muted, 25},
         {"stuck_inbox", stuck_inbox, 25},
         {"almost_stuck", almost_stuck, 25},
         {"muted", muted, 25},
