@@ -31,11 +31,12 @@ typedef troupe_verdict (*troupe_behaviour_fn)(
  */
 typedef struct troupe_spawn_options {
     size_t size;
-    const char *name;    /* of this child; NULL = a generated one; copied */
-    const void *arg;     /* plain data for start(), copied */
-    size_t arg_bytes;    /* both or neither; pass a pointer by its address */
-    uint32_t throughput; /* messages per turn; 0 = TROUPE_THROUGHPUT */
-    uint32_t reserved;
+    const char *name; /* of this child; NULL = a generated one; copied */
+    const void *arg;  /* plain data for start(), copied */
+    size_t arg_bytes; /* both or neither; pass a pointer by its address */
+    const troupe_mailbox_options *mailbox; /* NULL = unbounded, in order */
+    uint32_t throughput;     /* messages per turn; 0 = TROUPE_THROUGHPUT */
+    uint32_t stash_capacity; /* TROUPE_STASH_CAPACITY */
 } troupe_spawn_options;
 
 /* A kind of actor: static, const, shared by all its instances. */

@@ -16,7 +16,7 @@ TROUPE_BEGIN_DECLS
     X(handled, COUNTER, "messages a behaviour took care of")                   \
     X(dropped, COUNTER, "messages freed by a policy")                          \
     X(dead, COUNTER, "dead letters")                                           \
-    X(queued, GAUGE, "messages in mailboxes")                                  \
+    X(queued, GAUGE, "messages in mailboxes and stashes")                      \
     X(actors, GAUGE, "live actors")                                            \
     X(started, COUNTER, "actors started")                                      \
     X(stopped, COUNTER, "actors stopped")                                      \
@@ -27,7 +27,10 @@ TROUPE_BEGIN_DECLS
     X(steal_misses, COUNTER, "victims found empty")                            \
     X(parks, COUNTER, "times a worker went to sleep")                          \
     X(wakes, COUNTER, "times a worker was woken")                              \
-    X(bytes, GAUGE, "bytes held from the allocator")
+    X(bytes, GAUGE, "bytes held from the allocator")                           \
+    X(dropped_new, COUNTER, "dropped: the arrival")                            \
+    X(dropped_head, COUNTER, "dropped: one that waited")                       \
+    X(dropped_throttle, COUNTER, "dropped: beyond the throttle")
 
 typedef struct troupe_counters {
     size_t size; /* TROUPE_OPTIONS(troupe_counters): how much to fill */

@@ -6,11 +6,101 @@
 
 TROUPE_BEGIN_DECLS
 
+/* What a full mailbox does with one more message, whichever way it comes. */
+typedef enum troupe_overflow {
+    TROUPE_OVERFLOW_REJECT = 0,     /* sender gets TROUPE_E_FULL, keeps it */
+    TROUPE_OVERFLOW_DROP_NEW = 1,   /* the arrival goes; sender sees OK */
+    TROUPE_OVERFLOW_DROP_HEAD = 2,  /* the oldest goes; not with priority */
+    TROUPE_OVERFLOW_DROP_LOWEST = 3 /* the least important; only priority */
+} troupe_overflow;
+
+typedef enum troupe_drop_reason {
+    TROUPE_DROP_NEW = 0,
+    TROUPE_DROP_HEAD = 1,
+    TROUPE_DROP_THROTTLE = 2
+} troupe_drop_reason;
+
 /*
- * Every actor has one mailbox: unbounded, first in first out per sender, with
- * a price per message that does not depend on its depth. Its memory grows with
- * what waits and is given back when it has been drained.
+ * After a message was discarded, on the thread that caused it, outside every
+ * lock, many threads at once. May send; what is dropped by that is counted but
+ * not told again. Must not block. `msg` is borrowed.
+ */
+typedef void (*troupe_on_drop_fn)(troupe_drop_reason reason,
+    const troupe_msg *msg, void *user) TROUPE_NOEXCEPT;
+
+/*
+ * Lower is more urgent; once per message, on the sender's thread, many at
+ * once: a pure function. NaN = "cannot say": served last of all, after +Inf,
+ * and on_unrankable is told. Not called for death notices and other messages of
+ * the library, which rank as NaN, nor for a message that a full mailbox refuses
+ * or discards anyway. Must not send.
+ */
+typedef double (*troupe_priority_fn)(
+    const troupe_msg *msg, void *user) TROUPE_NOEXCEPT;
+typedef void (*troupe_unrankable_fn)(
+    const troupe_msg *msg, void *user) TROUPE_NOEXCEPT;
+
+enum {
+    TROUPE_MAILBOX_DEAD_LETTER_DROPS = 1u << 0 /* drops become dead letters */
+};
+#define TROUPE_WARN_NEVER UINT32_MAX
+
+typedef struct troupe_custom_mailbox troupe_custom_mailbox;
+
+/*
+ * Every actor has one mailbox. Without options: unbounded, first in first out
+ * per sender, with a price per message that does not depend on its depth. Its
+ * memory grows with what waits and is given back when it has been drained.
  *
+ * Refused at spawn, with the option, the rule and the value in
+ * troupe_last_error(): overflow without capacity, drop-head with priority,
+ * drop-lowest without priority, custom together with any other kind.
+ *
+ * Undroppable messages (death notices, TROUPE_MSG_UNDROPPABLE) keep their place
+ * in line and count as waiting, but are exempt from all of this: capacity,
+ * overflow, throttle. So does a troupe_stop() that waits in line; in a priority
+ * mailbox it is the last of all.
+ */
+typedef struct troupe_mailbox_options {
+    size_t size;
+    uint32_t capacity;         /* exact, user messages; 0 = unbounded */
+    troupe_overflow overflow;  /* reject unless said otherwise */
+    uint32_t flags;            /* TROUPE_MAILBOX_* */
+    uint32_t warn_depth;       /* TROUPE_MAILBOX_WARN; or TROUPE_WARN_NEVER */
+    troupe_on_drop_fn on_drop; /* with drop_user */
+    void *drop_user;
+    troupe_priority_fn priority; /* not NULL = priority mailbox */
+    troupe_unrankable_fn on_unrankable;
+    void *priority_user; /* of both */
+    uint64_t ageing_ns;  /* waiting this long counts as 1 rank; 0 = none */
+    const troupe_custom_mailbox *custom; /* static */
+    void *custom_user;
+} troupe_mailbox_options;
+
+/*
+ * A mailbox of your own. The library serialises every call on one mailbox and
+ * keeps the system lane, undroppable accounting and closing to itself. The
+ * list owns what it accepted until it hands it back. Static, const.
+ */
+struct troupe_custom_mailbox {
+    size_t size;
+    const char *name;
+    void *(*open)(void *user)TROUPE_NOEXCEPT; /* per actor; NULL = fail spawn */
+    void (*close)(void *box) TROUPE_NOEXCEPT; /* empty by then */
+    /* OK = kept. E_FULL = refused. `*evicted`: what was pushed out, or NULL. */
+    troupe_status (*enqueue)(
+        void *box, troupe_msg *msg, troupe_msg **evicted) TROUPE_NOEXCEPT;
+    /* Must keep it, whatever the bound; never evicted later. */
+    troupe_status (*enqueue_undroppable)(
+        void *box, troupe_msg *msg) TROUPE_NOEXCEPT;
+    /* To the front, newest first; replay. Undroppable ones never come here. */
+    troupe_status (*prepend)(
+        void *box, troupe_msg *msg, troupe_msg **evicted) TROUPE_NOEXCEPT;
+    troupe_msg *(*dequeue)(void *box)TROUPE_NOEXCEPT; /* NULL = empty */
+    size_t (*length)(const void *box) TROUPE_NOEXCEPT;
+};
+
+/*
  * How many user messages wait, without the one being handled, and with each
  * troupe_stop() that waits in line counted as one; stale as soon as
  * it returns, but never misses what the calling thread sent before. Once 64

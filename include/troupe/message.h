@@ -15,6 +15,8 @@ TROUPE_BEGIN_DECLS
 typedef void (*troupe_drop_fn)(void *payload, size_t bytes) TROUPE_NOEXCEPT;
 
 enum {
+    /* Exempt from capacity, overflow and throttle; for library authors. */
+    TROUPE_MSG_UNDROPPABLE = 1u << 0,
     /* Read-only once sent: a fan-out shares one payload instead of N copies. */
     TROUPE_MSG_SHARED = 1u << 1
 };

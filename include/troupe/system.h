@@ -42,7 +42,8 @@ typedef struct troupe_system_options {
     uint32_t spin_us;    /* TROUPE_SPIN_US; or TROUPE_SPIN_NEVER */
     troupe_steal steal;  /* TROUPE_STEAL */
     uint32_t max_actors; /* TROUPE_MAX_ACTORS; so many can live, at least */
-    size_t stack_bytes;  /* of our threads; 0 = 1 MiB */
+    uint32_t stash_capacity; /* TROUPE_STASH_CAPACITY */
+    size_t stack_bytes;      /* of our threads; 0 = 1 MiB */
     uint64_t stop_grace_ns;  /* TROUPE_STOP_GRACE_MS */
     uint64_t seed;           /* TROUPE_SEED; driven: order of turns */
     const char *cgroup_root; /* for tests; NULL = /sys/fs/cgroup */

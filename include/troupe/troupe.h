@@ -20,6 +20,7 @@
 #include <troupe/exit.h>
 #include <troupe/mailbox.h>
 #include <troupe/send.h>
+#include <troupe/stash.h>
 #include <troupe/stop.h>
 #include <troupe/tree.h>
 

@@ -3,6 +3,7 @@
 
 #include "actor/mailbox.h"
 #include "actor/registry.h"
+#include "actor/rules.h"
 #include "actor/watch.h"
 #include "os/arena.h"
 
@@ -171,8 +172,7 @@ join_tree(struct trp_core *core, troupe_ref parent, uint32_t index,
     troupe_status status = TROUPE_OK;
 
     trp_lock_acquire(&cold->lock);
-    if (trp_load_acquire(&cell->generation) != parent.generation || /* pairs:
-                                                              cell.life */
+    if (trp_cell_life(cell) != parent.generation ||
         (trp_cell_flags(cell) & TRP_CELL_STOPPING) != 0) {
         status = TROUPE_E_STATE;
     } else if (extra != NULL && extra->name != NULL) {
@@ -276,10 +276,13 @@ take_cell(struct trp_core *core, struct trp_local *local, uint32_t *index)
 /* Everything but the ring's word: nobody else can reach the cell yet. */
 static void
 fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
-    const struct trp_birth *birth, struct trp_extra *extra)
+    const struct trp_birth *birth, struct trp_extra *extra, uint32_t rules)
 {
     struct trp_cold *cold = trp_cold_of(core, cell);
     bool has_start = birth->type != NULL && birth->type->start != NULL;
+    bool strict = rules != TRP_POOL_NONE &&
+                  trp_rules_are_strict(trp_rules_at(core, rules));
+    uint32_t life = trp_load_relaxed(&cell->generation); /* relaxed: ours */
     uint32_t flags = has_start ? TRP_CELL_STARTING : TRP_CELL_STARTED;
     /* relaxed: a dead cell's word changes only by stray flags. */
     uint32_t tail = trp_ring_tail(trp_load_relaxed(&cell->ring.word)) + 1;
@@ -293,7 +296,11 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     if (birth->throughput != 0) {
         flags |= TRP_CELL_THROUGHPUT;
     }
+    if (rules != TRP_POOL_NONE) {
+        flags |= TRP_CELL_RULED;
+    }
     trp_cell_set_flags(cell, flags);
+    trp_store_release(&cell->rules, rules); /* pairs: rules.life */
     /* relaxed, all of them: published with the word, or with the tree. */
     trp_store_relaxed(&cell->ring.head, tail);
     cell->ring.segment = TRP_POOL_NONE;
@@ -301,10 +308,11 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     cell->batch = TRP_BATCH_FIRST;
     cell->used_up = 0;
     cell->behaviour = birth->type != NULL ? birth->type->receive : NULL;
-    if (trp_load_relaxed(&cell->generation) == 0) { /* relaxed: same */
-        trp_store_relaxed(
-            &cell->generation, core->first_generation); /* relaxed: same */
+    if (life == 0) {
+        life = core->first_generation;
     }
+    trp_store_relaxed(&cell->generation, /* relaxed: same */
+        strict ? life | TRP_LIFE_RULED : life);
     trp_store_release(&cold->extra, extra); /* pairs: cell.extra */
     /* pairs: cell.cold_part */
     trp_store_release(&cold->type, birth->type);
@@ -319,10 +327,13 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
 static void
 abandon_cell(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, const struct trp_birth *birth,
-    struct trp_extra *extra)
+    struct trp_extra *extra, uint32_t rules)
 {
-    /* relaxed: it never had a kind, so nobody has seen it. */
+    /* relaxed, all of them: it never had a kind, so nobody has seen it. */
     trp_store_relaxed(&trp_cold_of(core, cell)->extra, NULL);
+    trp_store_relaxed(&cell->generation, /* relaxed: same */
+        trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK);
+    trp_rules_free(core, rules);
     free_state(core, local, cell, state_bytes(birth->type));
     if (extra != NULL) {
         free_extra(core, extra);
@@ -356,7 +367,7 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     struct trp_extra *extra = NULL;
     struct trp_cell *cell;
     troupe_status status;
-    uint32_t index = 0;
+    uint32_t index = 0, rules = TRP_POOL_NONE;
     uint64_t word;
 
     status = take_cell(core, local, &index);
@@ -372,11 +383,21 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         birth->throughput != 0) {
         extra = new_extra(core, birth);
         if (extra == NULL) {
-            abandon_cell(core, local, cell, birth, NULL);
+            abandon_cell(core, local, cell, birth, NULL, rules);
             return TROUPE_E_NOMEM;
         }
     }
-    fill_cell(core, cell, parent, birth, extra);
+    if (birth->mailbox != NULL || birth->stash_capacity != 0) {
+        status = trp_rules_new(core, birth->mailbox,
+            birth->stash_capacity != 0 ? birth->stash_capacity
+                                       : core->stash_capacity,
+            &rules);
+        if (status != TROUPE_OK) {
+            abandon_cell(core, local, cell, birth, extra, rules);
+            return status;
+        }
+    }
+    fill_cell(core, cell, parent, birth, extra, rules);
     /*
      * Open, but S is ours until the end: once it is in the tree a stop must
      * reach it, and nobody may run it before it is complete.
@@ -388,7 +409,7 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     status = place(core, parent, index, extra);
     if (status != TROUPE_OK) {
         trp_ring_close(&cell->ring); /* C1 */
-        abandon_cell(core, local, cell, birth, extra);
+        abandon_cell(core, local, cell, birth, extra, rules);
         return status;
     }
     if (birth->kind == TRP_KIND_ACTOR) {
@@ -397,7 +418,10 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     /* From here on it can be seen from outside. */
     trp_store_release(&cell->kind, (uint8_t)birth->kind); /* pairs: cell.kind */
     *ref = trp_cell_ref(core, cell);
+    /* Under a lock senders leave the word alone while S is set: so we look. */
     if ((trp_cell_flags(cell) & TRP_CELL_STARTING) != 0 ||
+        (rules != TRP_POOL_NONE &&
+            trp_rules_have_lock(trp_rules_at(core, rules))) ||
         !trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
             word & ~TRP_RING_SCHEDULED)) {
         trp_mailbox_wake(core, local, cell);
@@ -416,7 +440,8 @@ end_life(struct trp_core *core, struct trp_cell *cell, struct trp_cold *cold)
 
     trp_lock_acquire(&cold->lock);
     extra = trp_load_relaxed(&cold->extra); /* relaxed: under lock */
-    generation = trp_load_relaxed(&cell->generation) + 1; /* relaxed: ours */
+    /* relaxed: ours. */
+    generation = (trp_load_relaxed(&cell->generation) + 1) & TRP_LIFE_MASK;
     /* relaxed: published by life; whoever sees the new life sees no kind. */
     trp_store_relaxed(&cell->kind, TRP_KIND_NONE);
     trp_store_release(&cell->generation, /* pairs: cell.life */
@@ -459,11 +484,13 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
     /* relaxed: constant in a life, and ours. */
     uint32_t parent = trp_load_relaxed(&cold->parent);
     troupe_ref waiting = TROUPE_NONE;
+    uint32_t rules = trp_load_relaxed(&cell->rules); /* relaxed: ours */
     struct trp_extra *extra;
 
     free_state(core, local, cell,
         state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
     extra = end_life(core, cell, cold);
+    trp_rules_free(core, rules);
     if (parent != 0) {
         waiting = leave_tree(core, parent, index);
     }
@@ -507,6 +534,7 @@ trp_core_fini_cells(struct trp_core *core)
         if (trp_cell_is_visible(cell)) {
             free_state(core, NULL, cell,
                 state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
+            trp_rules_free(core, trp_load_relaxed(&cell->rules)); /* relaxed */
         }
         if (extra != NULL) {
             free_extra(core, extra);

@@ -23,6 +23,9 @@
  *   C1  A cell without an actor has X and S set, so nobody schedules it.
  *   C2  The generation of an actor never comes back while the system lives: a
  *       cell that has used them all up is not used again.
+ *   C4  The top bit of the generation says that the mailbox has rules
+ *       (actor/rules.h). Refs do not have it, so the claim of a plain send
+ *       fails and leads to who knows the rules: others pay nothing for them.
  *   C3  Children go before parents: a parent's cell outlives its children's.
  *
  * Pairs
@@ -43,6 +46,8 @@
 #include "actor/core.h"
 #include "queue/ring.h"
 
+#include <troupe/mailbox.h>
+
 enum {                              /* trp_cell.flags */
     TRP_CELL_STARTING = 1u << 0,    /* start() has not run */
     TRP_CELL_STARTED = 1u << 1,     /* stop() is due */
@@ -50,8 +55,12 @@ enum {                              /* trp_cell.flags */
     TRP_CELL_FINISHING = 1u << 3,   /* children gone, stop() has run */
     TRP_CELL_BOXED_STATE = 1u << 4, /* state is a pointer to memory */
     TRP_CELL_THROUGHPUT = 1u << 5,  /* its own, in the extra */
+    TRP_CELL_RULED = 1u << 6,       /* pop by actor/rules.h */
     TRP_CELL_EXIT_SHIFT = 8         /* troupe_exit_kind, 3 bits */
 };
+
+#define TRP_LIFE_RULED (UINT32_C(1) << 31) /* C4 */
+#define TRP_LIFE_MASK (TRP_LIFE_RULED - 1)
 
 #define TRP_BATCH_FIRST 6u /* log2 of the messages of a first turn */
 #define TRP_BATCH_MOST 12u
@@ -80,7 +89,9 @@ struct trp_cell {
     troupe_behaviour_fn behaviour;
     uint8_t batch;   /* messages per turn, log2; adapts */
     uint8_t used_up; /* the last turn was as long as it may be */
-    uint8_t spare[6];
+    uint8_t spare[2];
+    TRP_ATOMIC(uint32_t)
+    rules; /* of the mailbox, a unit of core->rules; or 0 */
     TRP_ALIGNED(16) union {
         unsigned char bytes[16];
         void *memory;
@@ -172,8 +183,16 @@ trp_cell_ref(const struct trp_core *core, struct trp_cell *cell)
 
     ref.index = trp_cell_index(core, cell);
     /* relaxed: the caller knows that the actor lives. */
-    ref.generation = trp_load_relaxed(&cell->generation);
+    ref.generation = trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK;
     return ref;
+}
+
+/* The life that the cell is in, for readers that are not senders. */
+static inline uint32_t
+trp_cell_life(const struct trp_cell *cell)
+{
+    return trp_load_acquire(&cell->generation) & /* pairs: cell.life */
+           TRP_LIFE_MASK;
 }
 
 /*
@@ -235,7 +254,7 @@ trp_cell_resident(const struct trp_core *core, struct trp_cell *cell)
     troupe_ref ref;
 
     ref.index = trp_cell_index(core, cell);
-    ref.generation = trp_load_acquire(&cell->generation); /* pairs: cell.life */
+    ref.generation = trp_cell_life(cell);
     return trp_cell_is_visible(cell) ? ref : TROUPE_NONE;
 }
 
@@ -243,8 +262,7 @@ trp_cell_resident(const struct trp_core *core, struct trp_cell *cell)
 static inline bool
 trp_cell_lives(const struct trp_core *core, troupe_ref ref)
 {
-    return trp_load_acquire(&trp_cell_at(core, ref.index)->generation) ==
-           ref.generation; /* pairs: cell.life */
+    return trp_cell_life(trp_cell_at(core, ref.index)) == ref.generation;
 }
 
 static inline uint32_t
@@ -262,7 +280,9 @@ struct trp_birth {
     size_t arg_bytes;
     uint32_t throughput; /* 0: the system's */
     enum trp_cell_kind kind;
-    struct trp_notify *notify; /* of a port */
+    struct trp_notify *notify;             /* of a port */
+    const troupe_mailbox_options *mailbox; /* NULL: the default one */
+    uint32_t stash_capacity;               /* 0: the system's */
 };
 
 /*

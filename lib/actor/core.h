@@ -23,6 +23,9 @@ struct trp_cold;
     X(refused)                                                                 \
     X(handled)                                                                 \
     X(dropped)                                                                 \
+    X(dropped_new) /* the same by reason */                                    \
+    X(dropped_head)                                                            \
+    X(dropped_throttle)                                                        \
     X(dead)                                                                    \
     X(stops) /* in line, less those taken out: in no public column */          \
     X(started)                                                                 \
@@ -47,8 +50,11 @@ struct troupe_self {
     uint32_t spent;                /* TRP_SPENT_* */
     int32_t code;                  /* of troupe_fail() */
     bool code_is_set;
-    bool sent_to_self; /* in this turn */
+    uint8_t after; /* TRP_AFTER_*: what the turn has to look at */
 };
+
+#define TRP_AFTER_SELF 1u  /* sent to itself */
+#define TRP_AFTER_RULES 2u /* has rules now that it had not */
 
 #define TRP_SPENT_TAKEN 1u /* the message is the user's, or another actor's */
 #define TRP_SPENT_MOVED 2u /* what the payload owned went elsewhere */
@@ -70,6 +76,7 @@ struct trp_core {
     struct trp_pool cells;    /* kept: generations and tickets outlive actors */
     struct trp_pool segments; /* of rings; given back zeroed */
     struct trp_pool messages; /* boxes up to 2 KiB */
+    struct trp_pool rules;    /* of mailboxes; kept: senders may come late */
     struct trp_cold *cold;    /* parallel to the cells */
     size_t cold_bytes;        /* reserved */
     struct trp_heap heap;
@@ -77,9 +84,11 @@ struct trp_core {
     struct trp_pool_cache **caches; /* three lists, one per pool */
     uint32_t first_generation;
     uint32_t throughput;
+    uint32_t stash_capacity;
     const char *name;
     troupe_dead_letter_hook dead_letter;
-    void (*on_user_gone)(struct trp_core *core); /* /user has stopped */
+    void (*on_user_gone)(struct trp_core *core);     /* /user has stopped */
+    uint64_t (*now_ns)(const struct trp_core *core); /* virtual, if it is */
     /* a behaviour asked for a payload of another size */
     void (*on_mismatch)(
         struct trp_core *core, const troupe_msg *msg, size_t bytes);

@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/mailbox.h"
 
+#include "actor/rules.h"
+
 void
 trp_mailbox_wake_port(struct trp_cell *cell)
 {
     trp_notify_raise(cell->state.notify); /* P1 of system/port.h */
+}
+
+troupe_status
+trp_mailbox_deliver_ruled(struct trp_core *core, struct trp_local *local,
+    troupe_ref to, const struct trp_item *item)
+{
+    /* pairs: cell.life */
+    if (trp_load_acquire(&trp_cell_at(core, to.index)->generation) !=
+        (to.generation | TRP_LIFE_RULED)) {
+        return TROUPE_E_DEAD;
+    }
+    return trp_rules_deliver(core, local, to, item);
 }
 
 enum trp_claim
@@ -33,7 +47,8 @@ trp_mailbox_request(struct trp_core *core, struct trp_local *local,
     word = trp_load_acquire(&cell->ring.word); /* pairs: ring.claim */
     do {
         /* relaxed: between the word and the CAS, ring.h I1. */
-        if (trp_load_relaxed(&cell->generation) != ref.generation ||
+        if ((trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK) !=
+                ref.generation ||
             (flag == TRP_RING_KILL && (word & TRP_RING_CLOSED) != 0)) {
             return false;
         }
@@ -68,9 +83,13 @@ troupe_depth(const troupe_system *system, troupe_ref actor)
     }
     cell = trp_cell_at(core, actor.index);
     depth = trp_ring_depth(&cell->ring, &word);
+    if (TRP_UNLIKELY((trp_cell_flags(cell) & TRP_CELL_RULED) != 0)) {
+        struct trp_rules *rules = trp_rules_of(core, cell);
+
+        depth = rules != NULL ? trp_rules_depth(rules, depth) : depth;
+    }
     if ((word & TRP_RING_CLOSED) != 0 ||
-        trp_load_acquire(&cell->generation) !=
-            actor.generation) { /* pairs: cell.life */
+        trp_cell_life(cell) != actor.generation) {
         return TROUPE_DEPTH_DEAD;
     }
     return depth;

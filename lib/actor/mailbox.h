@@ -27,6 +27,9 @@
 
 /* A port's owner is a foreign loop: it is told through its descriptor. */
 void trp_mailbox_wake_port(struct trp_cell *cell);
+/* A mailbox with rules; see actor/rules.h. */
+troupe_status trp_mailbox_deliver_ruled(struct trp_core *core,
+    struct trp_local *local, troupe_ref to, const struct trp_item *item);
 /* The ring is full: grows it. */
 enum trp_claim trp_mailbox_push_grow(struct trp_core *core,
     struct trp_local *local, struct trp_cell *cell, uint32_t generation,
@@ -48,7 +51,8 @@ trp_mailbox_wake(
 
 /*
  * Puts `item` in line for `to`. TROUPE_OK: what it holds is the receiver's.
- * TROUPE_E_DEAD, TROUPE_E_NOMEM: it is the caller's still.
+ * TROUPE_E_DEAD, TROUPE_E_NOMEM, TROUPE_E_FULL: it is the caller's still. With
+ * rules TROUPE_OK may mean that it was dropped by one.
  */
 TRP_INLINE troupe_status
 trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
@@ -75,9 +79,12 @@ trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
     case TRP_CLAIM_FULL:
         return TROUPE_E_NOMEM;
     case TRP_CLAIM_CLOSED:
+    case TRP_CLAIM_LIMIT:
+    case TRP_CLAIM_AGAIN:
         break;
     }
-    return TROUPE_E_DEAD;
+    /* It has gone, or the claim could not know the rules: C4. */
+    return trp_mailbox_deliver_ruled(core, local, to, item);
 }
 
 /*

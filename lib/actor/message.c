@@ -62,6 +62,12 @@ free_box(struct trp_local *local, struct trp_box *box)
     }
 }
 
+void
+trp_box_forget(struct trp_local *local, struct trp_box *box)
+{
+    free_box(local, box);
+}
+
 struct trp_box *
 trp_box_new(struct trp_core *core, struct trp_local *local,
     const troupe_msg_type *type, size_t bytes)
@@ -210,6 +216,13 @@ trp_dead_letter(struct trp_core *core, struct trp_local *local,
     troupe_ref recipient, const troupe_msg *msg, troupe_dead_reason reason)
 {
     trp_book(core, local, dead, 1);
+    trp_dead_letter_show(core, recipient, msg, reason);
+}
+
+void
+trp_dead_letter_show(struct trp_core *core, troupe_ref recipient,
+    const troupe_msg *msg, troupe_dead_reason reason)
+{
     if (core->dead_letter.fn != NULL && trp_thread.in_hook == 0) {
         const troupe_dead_letter letter = {
             .msg = msg, .recipient = recipient, .reason = reason};
@@ -229,8 +242,12 @@ troupe_dead_reason_name(troupe_dead_reason reason)
         return "stopped";
     case TROUPE_DEAD_REFUSED:
         return "refused";
+    case TROUPE_DEAD_DROPPED:
+        return "dropped";
     case TROUPE_DEAD_UNHANDLED:
         return "unhandled";
+    case TROUPE_DEAD_STASH:
+        return "stash";
     case TROUPE_DEAD_NO_SENDER:
         return "no_sender";
     }

@@ -5,10 +5,10 @@
 /*
  * How a message lies in a ring slot.
  *
- *     mark     63      56   55     54      53    52   48 47               0
- *             +----------+------+---------+-------+--------+---------------+
- *             |          | DROP | CONTROL | BOXED | length | type          |
- *             +----------+------+---------+-------+--------+---------------+
+ *     mark     63   56   55     54      53    52   48 47               0
+ *             +-------+------+---------+-------+--------+---------------+
+ *             | SKIP  | DROP | CONTROL | BOXED | length | type          |
+ *             +-------+------+---------+-------+--------+---------------+
  *     sender  the packed ref
  *     payload up to 16 bytes, or a pointer to a box
  *
@@ -24,6 +24,7 @@
 #define TRP_MARK_BOXED (UINT64_C(1) << 53)
 #define TRP_MARK_CONTROL (UINT64_C(1) << 54) /* a stop that takes its turn */
 #define TRP_MARK_DROP (UINT64_C(1) << 55)    /* type->drop is not NULL */
+#define TRP_MARK_SKIP (UINT64_C(1) << 56)    /* no message: a ticket, rules.h */
 #define TRP_MARK_SPECIAL (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP)
 
 #define TRP_INLINE_BYTES 16u
@@ -117,6 +118,8 @@ struct trp_box *trp_box_new(struct trp_core *core, struct trp_local *local,
     const troupe_msg_type *type, size_t bytes);
 /* Gives up one reader: the last one drops the payload if `drop`, and frees. */
 void trp_box_release(struct trp_local *local, struct trp_box *box, bool drop);
+/* Frees the box alone: its payload is somebody else's still. */
+void trp_box_forget(struct trp_local *local, struct trp_box *box);
 /* A box of its own for a reader of a shared one; NULL: no memory. */
 struct trp_box *trp_box_alias(
     struct trp_core *core, struct trp_local *local, struct trp_box *shared);
@@ -151,5 +154,8 @@ troupe_status trp_message_check(const char *call, const troupe_msg_type *type,
  */
 void trp_dead_letter(struct trp_core *core, struct trp_local *local,
     troupe_ref recipient, const troupe_msg *msg, troupe_dead_reason reason);
+/* Only shows it: it is in another column of the books. */
+void trp_dead_letter_show(struct trp_core *core, troupe_ref recipient,
+    const troupe_msg *msg, troupe_dead_reason reason);
 
 #endif /* TRP_ACTOR_MESSAGE_H */

@@ -2,6 +2,7 @@
 #include "actor/stop.h"
 
 #include "actor/mailbox.h"
+#include "actor/rules.h"
 
 #include <troupe/stop.h>
 
@@ -133,10 +134,13 @@ drain(struct troupe_self *self, struct trp_cell *cell,
     struct trp_cursor *cursor, troupe_ref ref)
 {
     struct trp_core *core = self->core;
+    struct trp_rules *rules = trp_rules_of(core, cell);
     struct trp_item item;
 
+    trp_stash_bury(self, cell);
     for (;;) {
-        while (trp_ring_pop(cursor, &cell->ring, &item)) {
+        while (rules != NULL ? trp_rules_pop(cell, rules, cursor, &item)
+                             : trp_ring_pop(cursor, &cell->ring, &item)) {
             if ((item.mark & TRP_MARK_CONTROL) != 0) {
                 trp_book(core, self->local, stops, UINT64_MAX);
             } else {
@@ -216,7 +220,8 @@ check_target(struct trp_core *core, troupe_ref whom, const char *call)
     kind = trp_load_acquire(&cell->kind); /* pairs: cell.kind */
     if ((kind == TRP_KIND_PORT || kind == TRP_KIND_GUARDIAN) &&
         /* relaxed: not older than the kind above. */
-        trp_load_relaxed(&cell->generation) == whom.generation) {
+        (trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK) ==
+            whom.generation) {
         return trp_refuse(TROUPE_E_STATE, call, "whom",
             "is a port or a guardian and not stopped this way", "%u",
             whom.index);

@@ -2,6 +2,7 @@
 #include "actor/turn.h"
 
 #include "actor/mailbox.h"
+#include "actor/rules.h"
 #include "actor/stop.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -97,7 +98,7 @@ look_up(struct turn *turn)
     if ((flags & TRP_CELL_STOPPING) != 0) {
         book(turn);
         if ((word & TRP_RING_CLOSED) == 0) { /* a guardian: others began it */
-            trp_ring_close(ring);
+            trp_ring_close(ring);            /* and it has no rules */
         }
         trp_stop_continue(turn->self, turn->cell, &turn->cursor);
         return NEXT_GONE;
@@ -279,7 +280,6 @@ adapt(struct trp_cell *cell, uint64_t began_ns)
 static bool
 makes_way(struct turn *turn)
 {
-    turn->self->sent_to_self = false;
     return !trp_worker_is_alone(turn->self->worker);
 }
 
@@ -313,6 +313,76 @@ wants_look(const struct turn *turn)
     return trp_load_acquire(&turn->cold->look) != 0; /* pairs: cell.look */
 }
 
+/* The turn is used up. */
+static void
+end_turn(struct turn *turn, uint64_t began_ns)
+{
+    struct trp_cell *cell = turn->cell;
+
+    book(turn);
+    adapt(cell, began_ns);
+    trp_cursor_publish(&turn->cursor, &cell->ring);
+    trp_ring_shrink(&turn->cursor, &turn->core->segments,
+        &turn->local->segments, &cell->ring);
+    if (is_behind(turn)) {
+        trp_submit_deque(turn->self->worker, &cell->task);
+    } else {
+        trp_submit_last(turn->self->worker, &cell->task);
+    }
+}
+
+/* After a message: how many more this turn may handle, with that one. */
+TRP_COLD static uint32_t
+look_after(struct turn *turn, uint32_t left)
+{
+    uint32_t after = turn->self->after;
+
+    turn->self->after = 0;
+    return (after & TRP_AFTER_SELF) != 0 && makes_way(turn) ? 1 : left;
+}
+
+/* Nothing could be popped of a mailbox with rules. NEXT_GONE as above. */
+static enum next
+pause_ruled(struct turn *turn, struct trp_rules *rules)
+{
+    if (!trp_rules_have_lock(rules)) {
+        return pause_turn(turn);
+    }
+    book(turn);
+    turn->cell->used_up = 0;
+    if (trp_rules_idle(turn->cell, rules)) {
+        return NEXT_GONE;
+    }
+    return wants_look(turn) ? look_up(turn) : NEXT_GO_ON;
+}
+
+/* The same loop as in trp_turn(), where messages lie elsewhere as well. */
+TRP_COLD static void
+run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
+{
+    struct trp_cell *cell = turn->cell;
+    struct trp_rules *rules = trp_rules_of(turn->core, cell);
+    struct trp_item item;
+
+    for (; left > 0; left--) {
+        if (TRP_UNLIKELY(wants_look(turn)) && look_up(turn) == NEXT_GONE) {
+            return;
+        }
+        while (!trp_rules_pop(cell, rules, &turn->cursor, &item)) {
+            if (pause_ruled(turn, rules) == NEXT_GONE) {
+                return;
+            }
+        }
+        if (handle(turn, &item) == NEXT_GONE) {
+            return;
+        }
+        if (turn->self->after != 0) {
+            left = look_after(turn, left);
+        }
+    }
+    end_turn(turn, began_ns);
+}
+
 void
 trp_turn(struct trp_worker *worker, struct trp_task *task)
 {
@@ -335,11 +405,19 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
     turn.self->ref = trp_cell_ref(core, cell);
     turn.self->behaviour = cell->behaviour;
     turn.self->msg = NULL;
-    turn.self->sent_to_self = false;
-    if (TRP_UNLIKELY((trp_cell_flags(cell) &
-                         (TRP_CELL_STARTING | TRP_CELL_STOPPING)) != 0) &&
-        look_up(&turn) == NEXT_GONE) {
-        return;
+    turn.self->after = 0;
+    if (TRP_UNLIKELY(
+            (trp_cell_flags(cell) & (TRP_CELL_STARTING | TRP_CELL_STOPPING |
+                                        TRP_CELL_RULED)) != 0)) {
+        if ((trp_cell_flags(cell) & (TRP_CELL_STARTING | TRP_CELL_STOPPING)) !=
+                0 &&
+            look_up(&turn) == NEXT_GONE) {
+            return;
+        }
+        if ((trp_cell_flags(cell) & TRP_CELL_RULED) != 0) {
+            run_ruled(&turn, left, began_ns);
+            return;
+        }
     }
     for (; left > 0; left--) {
         if (TRP_UNLIKELY(wants_look(&turn)) && look_up(&turn) == NEXT_GONE) {
@@ -353,18 +431,13 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         if (handle(&turn, &item) == NEXT_GONE) {
             return;
         }
-        if (TRP_UNLIKELY(turn.self->sent_to_self) && makes_way(&turn)) {
-            left = 1;
+        if (TRP_UNLIKELY(turn.self->after != 0)) {
+            left = look_after(&turn, left);
+            if ((trp_cell_flags(cell) & TRP_CELL_RULED) != 0) {
+                run_ruled(&turn, left - 1, began_ns);
+                return;
+            }
         }
     }
-    book(&turn);
-    adapt(cell, began_ns);
-    trp_cursor_publish(&turn.cursor, &cell->ring);
-    trp_ring_shrink(
-        &turn.cursor, &core->segments, &local->segments, &cell->ring);
-    if (is_behind(&turn)) {
-        trp_submit_deque(worker, &cell->task);
-    } else {
-        trp_submit_last(worker, &cell->task);
-    }
+    end_turn(&turn, began_ns);
 }

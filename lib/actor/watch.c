@@ -67,8 +67,8 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
     }
     entry->ref = watcher;
     trp_lock_acquire(&cold->lock);
-    alive = trp_load_acquire(&cell->generation) == subject.generation &&
-            trp_cell_is_visible(cell); /* pairs: cell.life */
+    alive =
+        trp_cell_life(cell) == subject.generation && trp_cell_is_visible(cell);
     if (alive) {
         extra = trp_cell_extra_locked(core, cold);
         if (extra == NULL) {
@@ -107,8 +107,7 @@ trp_watch_remove(struct trp_core *core, troupe_ref subject, troupe_ref watcher)
     cold = trp_cold_of(core, cell);
     trp_lock_acquire(&cold->lock);
     extra = trp_load_relaxed(&cold->extra); /* relaxed: under lock */
-    if (trp_load_acquire(&cell->generation) == subject.generation &&
-        extra != NULL) { /* pairs: cell.life */
+    if (trp_cell_life(cell) == subject.generation && extra != NULL) {
         struct trp_watcher **link = &extra->watchers;
 
         while (*link != NULL && !troupe_ref_equal((*link)->ref, watcher)) {

@@ -13,6 +13,7 @@
 struct trp_thread {
     void *worker;       /* struct trp_worker, or NULL on a foreign thread */
     uint32_t in_hook;   /* inside the dead-letter hook */
+    uint32_t in_drop;   /* inside an on_drop callback */
     troupe_error error; /* troupe_last_error() */
 };
 

@@ -22,69 +22,101 @@ class_of(uint32_t unit)
     return unit >> TRP_RING_REGION_SHIFT;
 }
 
-enum trp_claim
-trp_ring_push_grow(struct trp_pool *pool, struct trp_pool_cache *cache,
-    struct trp_ring *ring, TRP_ATOMIC(uint32_t) * life, uint32_t expected,
-    uint32_t hint, const struct trp_item *item)
+/* One more than the limit allows? Exact: see trp_ring_push_slow(). */
+static bool
+is_full(struct trp_ring *ring, const struct trp_ring_bound *bound,
+    uint64_t word, uint32_t depth)
 {
-    uint32_t segment = TRP_POOL_NONE;
-    enum trp_claim claim;
+    uint32_t front = trp_load_acquire(&bound->front); /* pairs: ring.front */
 
-    for (;;) {
-        uint64_t word = trp_load_acquire(&ring->word); /* pairs: ring.grow */
-        uint32_t head = trp_load_acquire(&ring->head); /* pairs: ring.head */
-        uint32_t tail = trp_ring_tail(word);
-        uint32_t unit = trp_ring_unit(word);
-        int32_t depth = (int32_t)(tail - head);
-        uint32_t class;
-        struct trp_slot *slot;
+    /* relaxed: constant in a life, as `life` is checked with it. */
+    return depth + front >= trp_load_relaxed(&bound->capacity) &&
+           trp_load_acquire(&ring->word) == word; /* pairs: ring.claim */
+}
 
-        /* relaxed: ordered by the load of the word before and the CAS after. */
-        if (trp_load_relaxed(life) != expected ||
-            (word & TRP_RING_CLOSED) != 0) {
-            claim = TRP_CLAIM_CLOSED;
-            break;
-        }
-        if ((word & TRP_RING_SCHEDULED) == 0 ||
-            depth < (int32_t)trp_ring_capacity(unit)) {
-            claim = trp_ring_push(pool, ring, life, expected, item);
-            if (claim == TRP_CLAIM_FULL) {
-                continue;
-            }
-            break;
-        }
-        class = class_for(
-            unit == TRP_POOL_NONE ? hint : class_of(unit) + 1, (uint32_t)depth);
-        if (class >= pool->classes) {
-            claim = TRP_CLAIM_FULL;
-            break;
-        }
-        if (segment != TRP_POOL_NONE && class_of(segment) != class) {
-            trp_pool_give(pool, cache, segment);
-            segment = TRP_POOL_NONE;
-        }
-        if (segment == TRP_POOL_NONE) {
-            segment = trp_pool_take(pool, cache, class);
-            if (segment == TRP_POOL_NONE) {
-                claim = TRP_CLAIM_FULL;
-                break;
-            }
-        }
-        /* relaxed: private until the CAS (ring.grow). */
-        trp_store_relaxed(&pool->links[segment], ((uint64_t)tail << 32) | unit);
-        slot = trp_ring_slot(pool, ring, segment, tail);
-        trp_slot_write(slot, item);
-        if (trp_cas_acq_rel(&ring->word, &word, /* pairs: ring.grow */
-                trp_ring_word(tail + 1, segment, word & TRP_RING_FLAGS))) {
-            return TRP_CLAIM_QUEUED;
-        }
-        /* relaxed: still private, must be zero again (I5). */
-        trp_store_relaxed(&slot->mark, 0);
+/* A larger segment with the message in it, published by the claim. */
+static enum trp_claim
+claim_grown(struct trp_ring_way *way, struct trp_ring *ring, uint64_t word,
+    uint32_t depth, const struct trp_item *item)
+{
+    uint32_t tail = trp_ring_tail(word);
+    uint32_t unit = trp_ring_unit(word);
+    uint32_t class = class_for(
+        unit == TRP_POOL_NONE ? way->hint : class_of(unit) + 1, depth);
+    struct trp_slot *slot;
+
+    if (way->segment != TRP_POOL_NONE && class_of(way->segment) != class) {
+        trp_pool_give(way->pool, way->cache, way->segment);
+        way->segment = TRP_POOL_NONE;
     }
-    if (segment != TRP_POOL_NONE) {
-        trp_pool_give(pool, cache, segment);
+    if (way->segment == TRP_POOL_NONE) {
+        way->segment = trp_pool_take(way->pool, way->cache, class);
+        if (way->segment == TRP_POOL_NONE) {
+            return TRP_CLAIM_FULL;
+        }
     }
-    return claim;
+    /* relaxed: private until the CAS (ring.grow). */
+    trp_store_relaxed(
+        &way->pool->links[way->segment], ((uint64_t)tail << 32) | unit);
+    slot = trp_ring_slot(way->pool, ring, way->segment, tail);
+    trp_slot_write(slot, item);
+    if (trp_cas_acq_rel(&ring->word, &word, /* pairs: ring.grow */
+            trp_ring_word(tail + 1, way->segment, word & TRP_RING_FLAGS))) {
+        way->segment = TRP_POOL_NONE;
+        return TRP_CLAIM_QUEUED;
+    }
+    /* relaxed: still private, must be zero again (I5). */
+    trp_store_relaxed(&slot->mark, 0);
+    return TRP_CLAIM_AGAIN;
+}
+
+/* One attempt; TRP_CLAIM_AGAIN: the word has changed. */
+static enum trp_claim
+claim(struct trp_ring_way *way, struct trp_ring *ring,
+    const struct trp_ring_bound *bound, const struct trp_item *item)
+{
+    uint64_t word = trp_load_acquire(&ring->word); /* pairs: ring.grow */
+    uint32_t head = trp_load_acquire(&ring->head); /* pairs: ring.head */
+    uint32_t tail = trp_ring_tail(word);
+    uint32_t unit = trp_ring_unit(word);
+    int32_t depth = (int32_t)(tail - head);
+
+    /* relaxed: ordered by the load of the word before and the CAS after. */
+    if (trp_load_relaxed(way->life) != way->expected ||
+        (word & TRP_RING_CLOSED) != 0) {
+        return TRP_CLAIM_CLOSED;
+    }
+    if (depth < 0) { /* head is newer than the word */
+        return TRP_CLAIM_AGAIN;
+    }
+    if (bound != NULL && is_full(ring, bound, word, (uint32_t)depth)) {
+        return TRP_CLAIM_LIMIT;
+    }
+    if ((word & TRP_RING_SCHEDULED) != 0 &&
+        (uint32_t)depth >= trp_ring_capacity(unit)) {
+        return claim_grown(way, ring, word, (uint32_t)depth, item);
+    }
+    if (!trp_cas_acq_rel(&ring->word, &word, /* pairs: ring.claim */
+            (word + TRP_RING_TICKET) | TRP_RING_SCHEDULED)) {
+        return TRP_CLAIM_AGAIN;
+    }
+    trp_slot_write(trp_ring_slot(way->pool, ring, unit, tail), item);
+    return (word & TRP_RING_SCHEDULED) != 0 ? TRP_CLAIM_QUEUED : TRP_CLAIM_WAKE;
+}
+
+enum trp_claim
+trp_ring_push_slow(struct trp_ring_way *way, struct trp_ring *ring,
+    const struct trp_ring_bound *bound, const struct trp_item *item)
+{
+    enum trp_claim result;
+
+    do {
+        result = claim(way, ring, bound, item);
+    } while (result == TRP_CLAIM_AGAIN);
+    if (way->segment != TRP_POOL_NONE) {
+        trp_pool_give(way->pool, way->cache, way->segment);
+    }
+    return result;
 }
 
 /* The oldest segment that is newer than the cursor's, if head has reached it.

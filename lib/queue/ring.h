@@ -35,6 +35,7 @@
  *         still private, then publishes segment, link and message with the CAS
  *         that claims. Lock-free.
  * pop     consumer only; wait-free.
+ * bounded (ring.c) the same with a limit: refused while as many wait.
  * idle    consumer only: S -> 0 if nothing came, back to the two own slots.
  * shrink  consumer only: a smaller newest segment, by the CAS of grow with no
  *         message.
@@ -63,6 +64,9 @@
  *   ring.slot   store of mark -> load of mark: sender and payload.
  *   ring.head   store of head -> load of head in push: the slots below are
  *               empty.
+ *   ring.front  store of front by the owner, who then takes a ticket -> load of
+ *               front in a bounded push, after the word: a claim that has not
+ *               seen it fails, since its ticket is gone.
  *   ring.grow   CAS of grow or shrink -> load of the word: the new segment's
  *               start, link and first message. Later claims keep it visible,
  *               being read-modify-writes.
@@ -129,7 +133,28 @@ enum trp_claim {
     TRP_CLAIM_QUEUED, /* in; somebody owns S already */
     TRP_CLAIM_WAKE,   /* in; S is ours: make the owner run */
     TRP_CLAIM_CLOSED, /* refused */
-    TRP_CLAIM_FULL    /* grow first */
+    TRP_CLAIM_FULL,   /* grow first; no memory, if that was tried */
+    TRP_CLAIM_LIMIT,  /* as many wait as may */
+    TRP_CLAIM_AGAIN   /* not outside of ring.c */
+};
+
+/*
+ * How many may wait, and how many do outside of the ring: what the owner has
+ * put back before it, less its own tickets that hold no message (modulo 2^32).
+ */
+struct trp_ring_bound {
+    TRP_ATOMIC(uint32_t) capacity; /* constant in a life */
+    TRP_ATOMIC(uint32_t) front;    /* owner writes */
+};
+
+/* What a push needs that may have to grow. */
+struct trp_ring_way {
+    struct trp_pool *pool;
+    struct trp_pool_cache *cache; /* of this thread, or NULL */
+    TRP_ATOMIC(uint32_t) * life;
+    uint32_t expected;
+    uint32_t hint;    /* class to begin with */
+    uint32_t segment; /* taken in vain so far; TRP_POOL_NONE at first */
 };
 
 enum trp_ring_idle {
@@ -230,13 +255,26 @@ trp_ring_push(const struct trp_pool *pool, struct trp_ring *ring,
 }
 
 /*
- * The same after TRP_CLAIM_FULL: grows. `hint` is the class to begin with.
- * TRP_CLAIM_FULL again: no memory, nothing was queued.
+ * The same, and grows if need be; TRP_CLAIM_FULL: no memory, nothing was
+ * queued. With a `bound` TRP_CLAIM_LIMIT is exact: at one instant during the
+ * call as many were waiting, and never do more. The owner of a bounded ring has
+ * to publish head after every pop (trp_cursor_publish()).
  */
-enum trp_claim trp_ring_push_grow(struct trp_pool *pool,
-    struct trp_pool_cache *cache, struct trp_ring *ring,
-    TRP_ATOMIC(uint32_t) * life, uint32_t expected, uint32_t hint,
+enum trp_claim trp_ring_push_slow(struct trp_ring_way *way,
+    struct trp_ring *ring, const struct trp_ring_bound *bound,
     const struct trp_item *item);
+
+/* Without a limit, after TRP_CLAIM_FULL. */
+static inline enum trp_claim
+trp_ring_push_grow(struct trp_pool *pool, struct trp_pool_cache *cache,
+    struct trp_ring *ring, TRP_ATOMIC(uint32_t) * life, uint32_t expected,
+    uint32_t hint, const struct trp_item *item)
+{
+    struct trp_ring_way way = {
+        pool, cache, life, expected, hint, TRP_POOL_NONE};
+
+    return trp_ring_push_slow(&way, ring, NULL, item);
+}
 
 /* Owner of S, from here on. */
 
@@ -344,16 +382,19 @@ uint64_t trp_ring_close(struct trp_ring *ring);
 bool trp_ring_is_drained(struct trp_cursor *cursor, struct trp_pool *pool,
     struct trp_pool_cache *cache, struct trp_ring *ring);
 
-/* Messages waiting: any thread; never less than what the caller has queued. */
+/*
+ * Messages waiting: any thread; never less than what the caller has queued and
+ * is not handled, never more than waited when the word was read (but for a head
+ * that is published now and then).
+ */
 static inline uint32_t
 trp_ring_depth(struct trp_ring *ring, uint64_t *word)
 {
-    /* relaxed: an estimate; own pushes are in program order. */
-    uint32_t head = trp_load_relaxed(&ring->head);
     int32_t depth;
 
     *word = trp_load_acquire(&ring->word); /* pairs: ring.claim */
-    depth = (int32_t)(trp_ring_tail(*word) - head);
+    /* relaxed: not older than the word; own pushes are in program order. */
+    depth = (int32_t)(trp_ring_tail(*word) - trp_load_relaxed(&ring->head));
     return depth < 0 ? 0 : (uint32_t)depth;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <troupe/counters.h>
 
-#include "actor/cell.h"
+#include "actor/rules.h"
 #include "system/system.h"
 
 #include <string.h>
@@ -29,6 +29,20 @@ sum_books(const struct trp_core *core, size_t offset)
     return sum;
 }
 
+/* With what is put aside: it waits, too. */
+static uint32_t
+depth_of(const struct trp_core *core, struct trp_cell *cell)
+{
+    struct trp_rules *rules = trp_rules_of(core, cell);
+    uint64_t word;
+    uint32_t depth = trp_ring_depth(&cell->ring, &word);
+
+    return rules == NULL ? depth
+                         : trp_rules_depth(rules, depth) +
+                               /* relaxed: statistic. */
+                               trp_load_relaxed(&rules->stashed);
+}
+
 /*
  * Read from the mailboxes: what makes the equation a check. Stops that wait in
  * line are no messages, but lie there too.
@@ -42,10 +56,9 @@ count_queued(const struct trp_core *core)
 
     for (uint32_t index = 1; index < end; index++) {
         struct trp_cell *cell = trp_cell_at(core, index);
-        uint64_t word;
 
         if (trp_cell_is_visible(cell)) {
-            queued += trp_ring_depth(&cell->ring, &word);
+            queued += depth_of(core, cell);
         }
     }
     return queued;
@@ -106,6 +119,9 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.refused = SUM(core, refused);
     sums.handled = SUM(core, handled);
     sums.dropped = SUM(core, dropped);
+    sums.dropped_new = SUM(core, dropped_new);
+    sums.dropped_head = SUM(core, dropped_head);
+    sums.dropped_throttle = SUM(core, dropped_throttle);
     sums.dead = SUM(core, dead);
     sums.queued = less(count_queued(core), SUM(core, stops));
     sums.stopped = SUM(core, stopped); /* first: who stops has started */
@@ -115,7 +131,8 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.bytes = trp_load_relaxed(&core->heap.live_bytes) +
                  trp_pool_live_bytes(&core->cells) +
                  trp_pool_live_bytes(&core->segments) +
-                 trp_pool_live_bytes(&core->messages);
+                 trp_pool_live_bytes(&core->messages) +
+                 trp_pool_live_bytes(&core->rules);
     add_workers(core, &sums);
     sums.size = counters->size;
     memcpy(counters, &sums, counters->size);

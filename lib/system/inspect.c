@@ -4,6 +4,7 @@
 #include <troupe/tree.h>
 
 #include "actor/registry.h"
+#include "actor/rules.h"
 #include "system/system.h"
 
 #include <stdio.h>
@@ -43,6 +44,12 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
                        : TROUPE_NONE;
     seen->type = trp_load_acquire(&cold->type); /* pairs: cell.cold_part */
     seen->depth = trp_ring_depth(&cell->ring, &word);
+    if ((flags & TRP_CELL_RULED) != 0) {
+        struct trp_rules *rules = trp_rules_of(core, cell);
+
+        seen->depth =
+            rules != NULL ? trp_rules_depth(rules, seen->depth) : seen->depth;
+    }
     /* relaxed, both: statistics. */
     seen->handled = (((uint64_t)trp_load_relaxed(&cold->wraps) << 32) |
                         trp_load_relaxed(&cell->ring.head)) - /* relaxed */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "system/spawn.h"
+
 #include "actor/cell.h"
 #include "base/options.h"
+#include "system/mailbox_options.h"
 #include "system/system.h"
 
 #include <string.h>
@@ -87,15 +89,18 @@ take_options(struct trp_birth *birth, const troupe_spawn_options *given,
     if (status != TROUPE_OK) {
         return status;
     }
-    if (options.throughput > 65536 || options.reserved != 0) {
-        return trp_refuse(TROUPE_E_INVALID, call,
-            options.reserved != 0 ? "reserved" : "throughput",
-            options.reserved != 0 ? "must be 0" : "must be between 1 and 65536",
-            "%u",
-            options.reserved != 0 ? options.reserved : options.throughput);
+    if (options.throughput > 65536) {
+        return trp_refuse(TROUPE_E_INVALID, call, "throughput",
+            "must be between 1 and 65536", "%u", options.throughput);
     }
     if (options.throughput != 0) {
         birth->throughput = options.throughput;
+    }
+    if (options.stash_capacity != 0) {
+        birth->stash_capacity = options.stash_capacity;
+    }
+    if (options.mailbox != NULL) {
+        birth->mailbox = options.mailbox;
     }
     if (are_defaults) {
         return TROUPE_OK;
@@ -121,6 +126,7 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
 {
     struct trp_local *local = trp_local_here(core);
     struct trp_birth birth = {.type = type, .kind = TRP_KIND_ACTOR};
+    troupe_mailbox_options mailbox;
     troupe_status status = check_type(type, call);
 
     if (status == TROUPE_OK && ref == NULL) {
@@ -133,6 +139,10 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     if (status == TROUPE_OK && options != NULL) {
         status = take_options(&birth, options, false, call);
     }
+    if (status == TROUPE_OK && birth.mailbox != NULL) {
+        status = trp_mailbox_options_check(&mailbox, birth.mailbox, call);
+        birth.mailbox = &mailbox;
+    }
     if (status == TROUPE_OK &&
         trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
         status = TROUPE_E_CLOSED;
@@ -144,6 +154,9 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     if (status == TROUPE_E_EXISTS) {
         trp_refuse(
             status, call, "name", "is taken by a sibling", "%.20s", birth.name);
+    } else if (status == TROUPE_E_FAILED) {
+        trp_refuse(status, call, "mailbox.custom", "did not open", "%s",
+            mailbox.custom->name);
     } else if (status == TROUPE_E_LIMIT) {
         trp_refuse(status, call, "TROUPE_MAX_ACTORS", "are alive already", "%u",
             core->cells.class[0].end - 1);

@@ -3,6 +3,7 @@
 
 #include "actor/mailbox.h"
 #include "actor/registry.h"
+#include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/turn.h"
 #include "base/clock.h"
@@ -126,10 +127,16 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
     uint32_t shift = trp_log2_ceil((uint64_t)cells + 1);
     const struct trp_pool_shape shape = {
         7, shift < 12 ? 12 : shift, 1, cells, true};
+    const struct trp_pool_shape rules = {
+        trp_log2_ceil(sizeof(struct trp_rules)), shape.region_shift, 1, cells,
+        true};
 
     if (!trp_pool_init(&core->segments, &core->heap, &segments) ||
         !trp_pool_init(&core->messages, &core->heap, &messages) ||
         !trp_pool_init(&core->cells, &core->heap, &shape)) {
+        return no_address_space();
+    }
+    if (!trp_pool_init(&core->rules, &core->heap, &rules)) {
         return no_address_space();
     }
     core->cold_bytes = trp_round_up(
@@ -239,6 +246,12 @@ on_mismatch(struct trp_core *core, const troupe_msg *msg, size_t bytes)
         msg->type->name != NULL ? msg->type->name : "", msg->bytes, bytes);
 }
 
+static uint64_t
+now_ns(const struct trp_core *core)
+{
+    return troupe_now_ns((const troupe_system *)(const void *)core);
+}
+
 /* Everything but the threads. */
 static troupe_status
 make_system(troupe_system *system, const troupe_system_options *options,
@@ -259,11 +272,16 @@ make_system(troupe_system *system, const troupe_system_options *options,
     system->log.name = system->name;
     core->name = system->name;
     core->throughput = (uint32_t)system->tunables.value[TRP_TROUPE_THROUGHPUT];
+    core->stash_capacity =
+        (uint32_t)system->tunables.value[TRP_TROUPE_STASH_CAPACITY];
+    core->now_ns = now_ns;
     core->dead_letter = options->dead_letter;
     core->on_user_gone = on_user_gone;
     core->on_mismatch = on_mismatch;
     core->first_generation =
-        system->is_simulation ? 1 : (uint32_t)trp_rng_next(&rng) | 1;
+        system->is_simulation
+            ? 1
+            : ((uint32_t)trp_rng_next(&rng) & TRP_LIFE_MASK) | 1;
     if (trp_heap_may_grow(&core->heap)) {
         system->fork_page = trp_arena_fork_page();
     }
@@ -301,6 +319,7 @@ free_system(troupe_system *system)
         &core->heap, core->caches, 3 * (size_t)count * sizeof *core->caches);
     trp_sched_fini(&core->sched);
     trp_registry_fini(core);
+    trp_pool_fini(&core->rules);
     trp_pool_fini(&core->cells);
     trp_pool_fini(&core->messages);
     trp_pool_fini(&core->segments);

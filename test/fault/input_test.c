@@ -261,10 +261,6 @@ Test(fault_input, spawn)
     REFUSED(troupe_system_spawn(system, &plain, &newer.known, &ref),
         TROUPE_E_VERSION, call, "size", NULL);
     options = TROUPE_INIT(troupe_spawn_options);
-    options.reserved = 3;
-    REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
-        TROUPE_E_INVALID, call, "reserved", "3");
-    options = TROUPE_INIT(troupe_spawn_options);
     options.throughput = 65537;
     REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
         TROUPE_E_INVALID, call, "throughput", "65537");

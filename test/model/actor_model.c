@@ -54,6 +54,7 @@ static struct {
     uint32_t accepted[SENDERS];
     uint32_t handled[SENDERS];
     uint32_t dead[SENDERS];
+    uint32_t shed[SENDERS];     /* by the rules of a mailbox */
     uint32_t expected[SENDERS]; /* at least, next */
     uint32_t started, stopped;  /* callbacks */
     uint32_t at_most;           /* alive at a time, 0 = any number */
@@ -111,9 +112,11 @@ static void
 check_messages(void)
 {
     for (uint32_t i = 0; i < SENDERS; i++) {
-        MODEL_CHECK(ledger.accepted[i] == ledger.handled[i] + ledger.dead[i],
-            "of %u messages of %u %u were handled and %u are dead",
-            ledger.accepted[i], i, ledger.handled[i], ledger.dead[i]);
+        MODEL_CHECK(ledger.accepted[i] ==
+                        ledger.handled[i] + ledger.dead[i] + ledger.shed[i],
+            "of %u messages of %u %u were handled, %u shed and %u are dead",
+            ledger.accepted[i], i, ledger.handled[i], ledger.shed[i],
+            ledger.dead[i]);
     }
 }
 
@@ -250,7 +253,7 @@ post_note(uint32_t sender, troupe_ref whom, uint32_t name)
 
     model_note("%u.%u: %s", sender, note.number, troupe_status_name(status));
     MODEL_CHECK(status == TROUPE_OK || status == TROUPE_E_DEAD ||
-                    status == TROUPE_E_CLOSED,
+                    status == TROUPE_E_CLOSED || status == TROUPE_E_FULL,
         "post: %s", troupe_status_name(status));
     if (status == TROUPE_OK) {
         ledger.accepted[sender]++;
@@ -519,6 +522,144 @@ port_reuse(void)
     run_three(run_and_replace, NULL, stop_now, NULL, stop_twice_now, NULL);
     MODEL_ASSERT(troupe_post_stop(rt, troupe_port_ref(heir)) == TROUPE_E_STATE);
     troupe_port_close(heir);
+    finish();
+}
+
+/* --- mailboxes with rules ------------------------------------------------- */
+
+static void
+shed(troupe_drop_reason reason, const troupe_msg *msg, void *user)
+{
+    const struct note *note = troupe_payload(msg, struct note);
+
+    (void)reason;
+    (void)user;
+    model_note("sheds %u.%u", note->sender, note->number);
+    ledger.shed[note->sender]++;
+}
+
+static double
+rank_note(const troupe_msg *msg, void *user)
+{
+    (void)user;
+    (void)msg;
+    return 0;
+}
+
+static troupe_status
+spawn_ruled(uint32_t form, uint32_t capacity)
+{
+    const uint32_t name = 1;
+    troupe_mailbox_options mailbox = {.size = sizeof mailbox,
+        .capacity = capacity,
+        .on_drop = shed,
+        .overflow = form == 0   ? TROUPE_OVERFLOW_REJECT
+                    : form == 1 ? TROUPE_OVERFLOW_DROP_NEW
+                    : form == 2 ? TROUPE_OVERFLOW_DROP_HEAD
+                                : TROUPE_OVERFLOW_DROP_LOWEST,
+        .priority = form == 3 ? rank_note : NULL};
+    troupe_spawn_options options = {.size = sizeof options,
+        .arg = &name,
+        .arg_bytes = sizeof name,
+        .mailbox = &mailbox};
+
+    return troupe_system_spawn(rt, &sink_type, &options, &actor);
+}
+
+/* Each kind against two senders: nobody waits for ever, nothing is lost. */
+static void
+ruled_post(void)
+{
+    uint32_t form = model_choose(4);
+
+    begin(1);
+    MODEL_ASSERT(spawn_ruled(form, 2) == TROUPE_OK);
+    run_three(post_some, with(0, 3), post_some, with(1, 2), NULL, NULL);
+    model_await_sleep();
+    check_messages();
+    MODEL_ASSERT(troupe_depth(rt, actor) == 0);
+    check_books();
+    finish();
+}
+
+/* The same against a stop: what comes late is refused, or a dead letter. */
+static void
+ruled_stop(void)
+{
+    uint32_t form = model_choose(4);
+
+    begin(1);
+    MODEL_ASSERT(spawn_ruled(form, 1 + model_choose(2)) == TROUPE_OK);
+    run_three(post_some, with(0, 3), post_some, with(1, 1),
+        model_choose(2) != 0 ? stop_now : stop_in_line, NULL);
+    model_await_sleep();
+    MODEL_ASSERT(troupe_depth(rt, actor) == TROUPE_DEPTH_DEAD);
+    check_messages();
+    check_books();
+    finish();
+}
+
+static bool is_shut;
+
+static troupe_verdict
+receive_stasher(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const struct note *note = troupe_payload(msg, struct note);
+
+    (void)state;
+    if (is_shut && note->sender == 0) {
+        MODEL_ASSERT(troupe_stash(self) == TROUPE_OK);
+        return TROUPE_CONTINUE;
+    }
+    ledger.handled[note->sender]++;
+    if (is_shut) { /* the word that opens it */
+        troupe_status status = troupe_unstash(self, 0);
+
+        is_shut = false;
+        MODEL_CHECK(status == TROUPE_OK || status == TROUPE_E_FULL,
+            "unstash: %s", troupe_status_name(status));
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type stasher_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "stasher",
+    .receive = receive_stasher,
+};
+
+static void
+run_one_turn(void *user)
+{
+    (void)user;
+    run_turns(1);
+}
+
+/* What is put back and what comes in meanwhile: together no more than fit. */
+static void
+put_back(void)
+{
+    static const troupe_overflow policies[] = {TROUPE_OVERFLOW_REJECT,
+        TROUPE_OVERFLOW_DROP_NEW, TROUPE_OVERFLOW_DROP_HEAD};
+    troupe_mailbox_options mailbox = {
+        .size = sizeof mailbox, .capacity = 3, .on_drop = shed};
+    const troupe_spawn_options options = {
+        .size = sizeof options, .mailbox = &mailbox, .throughput = 1};
+    uint32_t depth;
+
+    mailbox.overflow = policies[model_choose(3)];
+    begin(0);
+    is_shut = true;
+    MODEL_ASSERT(
+        troupe_system_spawn(rt, &stasher_type, &options, &actor) == TROUPE_OK);
+    post_note(0, actor, 1);
+    post_note(0, actor, 1);
+    run_turns(0);
+    post_note(1, actor, 1); /* opens it */
+    run_three(run_one_turn, NULL, post_some, with(2, 2), post_some, with(3, 2));
+    depth = troupe_depth(rt, actor);
+    MODEL_CHECK(depth <= 3, "%u wait", depth);
+    run_turns(0);
     finish();
 }
 
@@ -1134,6 +1275,9 @@ main(int argc, char **argv)
         {"stop_twice", stop_twice, 2},
         {"reuse", reuse, 4},
         {"port_reuse", port_reuse, 4},
+        {"ruled_post", ruled_post, 2},
+        {"ruled_stop", ruled_stop, 4},
+        {"put_back", put_back, 2},
         {"tree", tree, 3},
         {"names", names, 2},
         {"names_reuse", names_reuse, 4},

@@ -251,6 +251,19 @@ test_spawn_recorder(
 }
 
 troupe_ref
+test_spawn_recorder_with(troupe_system *system,
+    const troupe_mailbox_options *mailbox, struct test_record *record)
+{
+    troupe_spawn_options options = recorder_options(NULL, &record);
+    troupe_ref ref = TROUPE_NONE;
+
+    options.mailbox = mailbox;
+    test_require(troupe_system_spawn(system, &test_recorder, &options, &ref) ==
+                 TROUPE_OK);
+    return ref;
+}
+
+troupe_ref
 test_spawn_recorder_below(
     troupe_self *self, const char *name, struct test_record *record)
 {
@@ -287,6 +300,19 @@ test_spawn_doer(troupe_system *system, const char *name)
     troupe_ref ref = TROUPE_NONE;
 
     options.name = name;
+    test_require(
+        troupe_system_spawn(system, &doer, &options, &ref) == TROUPE_OK);
+    return ref;
+}
+
+troupe_ref
+test_spawn_doer_with(
+    troupe_system *system, const troupe_mailbox_options *mailbox)
+{
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    options.mailbox = mailbox;
     test_require(
         troupe_system_spawn(system, &doer, &options, &ref) == TROUPE_OK);
     return ref;

@@ -127,6 +127,9 @@ struct test_record {
 /* A child of /user that records; `name` may be NULL. */
 troupe_ref test_spawn_recorder(
     troupe_system *system, const char *name, struct test_record *record);
+/* The same with a mailbox of its own. */
+troupe_ref test_spawn_recorder_with(troupe_system *system,
+    const troupe_mailbox_options *mailbox, struct test_record *record);
 /* The same as a child of whoever calls. */
 troupe_ref test_spawn_recorder_below(
     troupe_self *self, const char *name, struct test_record *record);
@@ -137,6 +140,8 @@ typedef troupe_verdict (*test_do_fn)(
     troupe_self *self, const troupe_msg *msg, void *user);
 
 troupe_ref test_spawn_doer(troupe_system *system, const char *name);
+troupe_ref test_spawn_doer_with(
+    troupe_system *system, const troupe_mailbox_options *mailbox);
 troupe_ref test_spawn_doer_below(troupe_self *self, const char *name);
 /* Posts it and runs the driven system until nothing can run. */
 void test_do(

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_ACTOR_RULES_H
+#define TRP_ACTOR_RULES_H
+
+/*
+ * A mailbox that is not the default one, or an actor that stashes or throttles:
+ *
+ *   form      where messages wait                     how they come in
+ *   PLAIN     the ring of the cell                    as if there were no rules
+ *   BOUNDED   the ring                                a CAS that knows the
+ * limit HEAD      two queues: droppable, kept             under the lock
+ *   ORDERED   two orders: droppable, kept             under the lock
+ *   CUSTOM    the user's own                          under the lock
+ *
+ *         stash          replay            ring, queues, orders, the user's
+ *     [ put aside ] -> [ put back ] -> [ ................................ ]
+ *        owner only      owner only       senders, owner
+ *
+ * Kept are the messages that no rule applies to: death notices, types with
+ * TROUPE_MSG_UNDROPPABLE, and a troupe_stop() that waits in line.
+ *
+ * Rules live in blocks that are never unmapped and used again. A sender that
+ * comes late may look at those of the next actor; so it checks the life of its
+ * cell after it has read them: in the claim of a bounded ring, or under the
+ * lock, which the end of the actor takes before its life changes.
+ *
+ * Under the lock nothing of the user's runs but the functions of a custom
+ * mailbox. Why a lock: docs/decisions/0008-mailboxes-with-a-lock.md.
+ *
+ * Invariants
+ *   R1  With the lock held: S is set if anything waits; only the owner clears
+ * S, with the lock held and nothing waiting. R2  X is set with the lock held:
+ * an arrival is in before that, or refused. R3  What the owner has put back
+ * keeps S set: it does not go idle. R4  A bounded ring never holds more
+ * droppable messages than its limit; kept ones may exceed it.
+ *
+ * Pairs
+ *   rules.life  store of the rules for a new life -> load of them by a sender,
+ *               who checks the life afterwards.
+ */
+
+#include "actor/message.h"
+#include "queue/fifo.h"
+#include "queue/order.h"
+
+enum trp_form {
+    TRP_FORM_PLAIN,
+    TRP_FORM_BOUNDED,
+    TRP_FORM_HEAD,
+    TRP_FORM_ORDERED,
+    TRP_FORM_CUSTOM
+};
+
+/* What drops a message, and who is told. Read before the life is checked. */
+struct trp_drop {
+    troupe_on_drop_fn fn;
+    void *user;
+    bool dead_letter;
+};
+
+struct trp_rules {
+    /* constant in a life (rules.life), but for bound.front */
+    struct trp_ring_bound bound; /* of all forms: capacity, UINT32_MAX = none */
+    TRP_ATOMIC(uint8_t) form;
+    TRP_ATOMIC(uint8_t) overflow;
+    TRP_ATOMIC(uint16_t) flags;
+    TRP_ATOMIC(uint32_t) length; /* of the locked forms; under the lock */
+    TRP_ATOMIC(troupe_on_drop_fn) on_drop;
+    TRP_ATOMIC(void *) drop_user;
+    TRP_ATOMIC(troupe_priority_fn) priority;
+    TRP_ATOMIC(troupe_unrankable_fn) on_unrankable;
+    TRP_ATOMIC(void *) priority_user;
+    TRP_ATOMIC(uint64_t) ageing_ns;
+
+    /* under the lock */
+    struct trp_lock lock;
+    uint32_t stops; /* CUSTOM: they wait until it is empty */
+    uint64_t next;  /* sequence of the next arrival */
+    uint64_t first; /* of what was put back before all others, counts down */
+    struct trp_fifo queue, kept_queue;
+    struct trp_order order, kept_order;
+    const troupe_custom_mailbox *custom;
+    void *box;
+
+    /* owner of S */
+    struct trp_fifo stash;
+    struct trp_fifo replay;
+    uint32_t stash_capacity;
+    TRP_ATOMIC(uint32_t) stashed; /* length of the stash, for others */
+    double rank;                  /* of the current message ... */
+    uint64_t sequence;            /* ... for the stash */
+};
+
+static inline struct trp_rules *
+trp_rules_at(const struct trp_core *core, uint32_t unit)
+{
+    return trp_pool_address(&core->rules, unit);
+}
+
+/* Of a cell, or NULL. Its owner, or who checks the life afterwards. */
+static inline struct trp_rules *
+trp_rules_of(const struct trp_core *core, const struct trp_cell *cell)
+{
+    uint32_t unit = trp_load_acquire(&cell->rules); /* pairs: rules.life */
+
+    return unit != TRP_POOL_NONE ? trp_rules_at(core, unit) : NULL;
+}
+
+/* No rule applies to it. Not for TRP_MARK_SKIP. */
+static inline bool
+trp_item_is_kept(const struct trp_item *item)
+{
+    return (item->mark & TRP_MARK_CONTROL) != 0 ||
+           (trp_mark_type(item->mark)->flags & TROUPE_MSG_UNDROPPABLE) != 0;
+}
+
+/*
+ * Rules for a cell that nobody can reach yet; `options` NULL: PLAIN. `*unit` is
+ * written on success. E_NOMEM, or E_FAILED: the custom mailbox did not open.
+ */
+troupe_status trp_rules_new(struct trp_core *core,
+    const troupe_mailbox_options *options, uint32_t stash_capacity,
+    uint32_t *unit);
+/* The cell's life has ended, or never began; everything in them is gone. */
+void trp_rules_free(struct trp_core *core, uint32_t unit);
+
+/* Senders must come here: not for PLAIN. */
+static inline bool
+trp_rules_are_strict(const struct trp_rules *rules)
+{
+    return trp_load_acquire(&rules->form) != TRP_FORM_PLAIN; /* pairs:
+                                                                rules.life */
+}
+
+/*
+ * As trp_mailbox_deliver(), for a cell whose generation has TRP_LIFE_RULED.
+ * E_FULL as well. TROUPE_OK may also mean dropped.
+ */
+troupe_status trp_rules_deliver(struct trp_core *core, struct trp_local *local,
+    troupe_ref to, const struct trp_item *item);
+
+/* Counts and reports a message that a rule has discarded, and releases it. */
+void trp_rules_discard(struct trp_core *core, struct trp_local *local,
+    troupe_ref recipient, struct trp_item *item, troupe_drop_reason reason,
+    const struct trp_drop *drop);
+void trp_rules_read_drop(struct trp_rules *rules, struct trp_drop *drop);
+
+/* Owner of S, from here on. */
+
+/* The next message: what was put back, then the others. False: none now. */
+bool trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
+    struct trp_cursor *cursor, struct trp_item *item);
+/* Nothing could be popped. True: S is clear, the cell is not ours any more. */
+bool trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules);
+/* Where messages wait under the lock: everything but the two lock-free forms.
+ */
+bool trp_rules_have_lock(const struct trp_rules *rules);
+
+/* What the owner has put back, one way or the other; modulo 2^32. */
+void trp_rules_add_front(struct trp_rules *rules, uint32_t more);
+/* With the lock held. */
+void trp_rules_add_length(struct trp_rules *rules, uint32_t more);
+/*
+ * Takes a ticket of a bounded ring for nothing: claims that have not seen the
+ * front as it is now fail. False: no memory.
+ */
+bool trp_rules_skip(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, struct trp_rules *rules);
+/* The rules of the running actor, made if need be; NULL: no memory. */
+struct trp_rules *trp_rules_own(struct troupe_self *self);
+
+/* What is in the stash becomes dead letters. */
+void trp_stash_bury(struct troupe_self *self, struct trp_cell *cell);
+
+/* How many wait, apart from the stash; stale. Any thread. */
+uint32_t trp_rules_depth(struct trp_rules *rules, uint32_t ring_depth);
+
+#endif /* TRP_ACTOR_RULES_H */

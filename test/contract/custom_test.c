@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/system.h"
+
+#include <criterion/criterion.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A mailbox of the user's own: last in, first out, at most `limit` droppable.
+ */
+
+static troupe_system *the_system;
+
+enum { MOST = 16 };
+
+static struct {
+    uint32_t opened, closed, limit;
+    bool may_open;
+    bool full_of_memory; /* enqueue answers E_NOMEM */
+    bool evicts;         /* the oldest goes when it is full */
+} how;
+
+struct lifo {
+    troupe_msg *msg[2 * MOST];
+    uint32_t count;
+};
+
+static void *
+lifo_open(void *user)
+{
+    cr_assert_eq(user, &how);
+    how.opened++;
+    return how.may_open ? calloc(1, sizeof(struct lifo)) : NULL;
+}
+
+static void
+lifo_close(void *box)
+{
+    cr_assert_eq(((struct lifo *)box)->count, 0, "it must be empty");
+    how.closed++;
+    free(box);
+}
+
+static troupe_status
+lifo_enqueue(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    struct lifo *lifo = box;
+
+    if (how.full_of_memory) {
+        return TROUPE_E_NOMEM;
+    }
+    if (lifo->count >= how.limit) {
+        if (!how.evicts) {
+            return TROUPE_E_FULL;
+        }
+        *evicted = lifo->msg[0];
+        memmove(lifo->msg, lifo->msg + 1, --lifo->count * sizeof *lifo->msg);
+    }
+    lifo->msg[lifo->count++] = msg;
+    return TROUPE_OK;
+}
+
+static troupe_status
+lifo_enqueue_undroppable(void *box, troupe_msg *msg)
+{
+    struct lifo *lifo = box;
+
+    if (lifo->count == 2 * MOST) {
+        return TROUPE_E_NOMEM;
+    }
+    lifo->msg[lifo->count++] = msg;
+    return TROUPE_OK;
+}
+
+static troupe_msg *
+lifo_dequeue(void *box)
+{
+    struct lifo *lifo = box;
+
+    return lifo->count != 0 ? lifo->msg[--lifo->count] : NULL;
+}
+
+static size_t
+lifo_length(const void *box)
+{
+    return ((const struct lifo *)box)->count;
+}
+
+static const troupe_custom_mailbox lifo = {
+    .size = TROUPE_OPTIONS(troupe_custom_mailbox),
+    .name = "lifo",
+    .open = lifo_open,
+    .close = lifo_close,
+    .enqueue = lifo_enqueue,
+    .enqueue_undroppable = lifo_enqueue_undroppable,
+    .prepend = lifo_enqueue,
+    .dequeue = lifo_dequeue,
+    .length = lifo_length,
+};
+
+static uint32_t drops;
+static troupe_drop_reason last_reason;
+
+static void
+on_drop(troupe_drop_reason reason, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    last_reason = reason;
+    drops++;
+}
+
+static const troupe_mailbox_options options = {
+    .size = TROUPE_OPTIONS(troupe_mailbox_options),
+    .on_drop = on_drop,
+    .custom = &lifo,
+    .custom_user = &how,
+};
+
+static void
+setup(void)
+{
+    memset(&how, 0, sizeof how);
+    how.limit = MOST;
+    how.may_open = true;
+    drops = 0;
+    the_system = test_open_driven(0);
+}
+
+static void
+teardown(void)
+{
+    test_close(the_system);
+    cr_assert_eq(how.closed, how.may_open ? how.opened : 0);
+}
+
+TestSuite(custom, .init = setup, .fini = teardown);
+
+static troupe_status
+post(troupe_ref to, uint64_t number)
+{
+    return troupe_post(the_system, to, &test_number, &number);
+}
+
+Test(custom, its_order_is_the_order)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    for (uint64_t i = 0; i < 5; i++) {
+        cr_assert_eq(post(ref, i), TROUPE_OK);
+    }
+    cr_assert_eq(troupe_depth(the_system, ref), 5);
+    test_run(the_system);
+    for (uint32_t i = 0; i < 5; i++) {
+        cr_assert_eq(record.entry[i].number, 4 - i);
+    }
+    cr_assert_eq(how.opened, 1);
+}
+
+Test(custom, what_it_refuses_stays_the_senders)
+{
+    struct test_record record = {0};
+    _Atomic uint64_t freed = 0;
+    struct test_large payload = {.owned = {&freed, 1}};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+    troupe_msg *msg = troupe_msg_new(the_system, &test_number, 0);
+
+    how.limit = 0;
+    cr_assert_eq(post(ref, 1), TROUPE_E_FULL);
+    cr_assert_eq(
+        troupe_post(the_system, ref, &test_large, &payload), TROUPE_E_FULL);
+    cr_assert_eq(
+        troupe_post(the_system, ref, &test_owned, &payload), TROUPE_E_FULL);
+    cr_assert_eq(troupe_post_msg(the_system, ref, msg), TROUPE_E_FULL);
+    how.full_of_memory = true;
+    cr_assert_eq(troupe_post_msg(the_system, ref, msg), TROUPE_E_NOMEM);
+    cr_assert_eq(freed, 0);
+    troupe_msg_free(msg);
+    cr_assert_eq(drops, 0);
+}
+
+Test(custom, what_it_evicts_is_a_drop)
+{
+    struct test_record record = {0};
+    _Atomic uint64_t freed = 0;
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    how.limit = 2;
+    how.evicts = true;
+    for (uint64_t i = 0; i < 5; i++) {
+        struct test_owned payload = {&freed, i};
+
+        cr_assert_eq(
+            troupe_post(the_system, ref, &test_owned, &payload), TROUPE_OK);
+    }
+    cr_assert_eq(drops, 3);
+    cr_assert_eq(last_reason, TROUPE_DROP_HEAD);
+    cr_assert_eq(freed, 3);
+    cr_assert_eq(test_counters(the_system).dropped, 3);
+    cr_assert_eq(troupe_depth(the_system, ref), 2);
+    test_run(the_system);
+    cr_assert_eq(freed, 5);
+}
+
+TROUPE_MSG_TYPE_WITH(vital, uint64_t, 100, TROUPE_MSG_UNDROPPABLE, NULL);
+
+Test(custom, undroppable_messages_have_their_own_way_in)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+    const uint64_t number = 7;
+
+    how.limit = 0;
+    cr_assert_eq(troupe_post(the_system, ref, &vital, &number), TROUPE_OK);
+    cr_assert_eq(troupe_depth(the_system, ref), 1);
+    test_run(the_system);
+    cr_assert_eq(record.count, 1);
+}
+
+Test(custom, a_stop_in_line_waits_until_it_is_empty)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
+    cr_assert_eq(post(ref, 2), TROUPE_OK);
+    cr_assert_eq(troupe_depth(the_system, ref), 3);
+    test_run(the_system);
+    cr_assert_eq(record.count, 2);
+    cr_assert_eq(record.stopped, 1);
+    cr_assert_eq(how.closed, 1);
+}
+
+Test(custom, it_is_emptied_before_it_is_closed)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    for (uint64_t i = 0; i < 6; i++) {
+        cr_assert_eq(post(ref, i), TROUPE_OK);
+    }
+    cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(record.count, 0);
+    cr_assert_eq(test_letters.total, 6);
+    cr_assert_eq(how.closed, 1);
+}
+
+Test(custom, one_that_does_not_open_fails_the_spawn)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    uint64_t bytes = test_counters(the_system).bytes;
+    troupe_ref ref = TROUPE_NONE;
+    struct test_record record = {0};
+    struct test_record *where = &record;
+
+    how.may_open = false;
+    spawn.mailbox = &options;
+    spawn.arg = &where;
+    spawn.arg_bytes = sizeof where;
+    cr_assert_eq(troupe_system_spawn(the_system, &test_recorder, &spawn, &ref),
+        TROUPE_E_FAILED);
+    cr_assert(troupe_ref_is_none(ref));
+    cr_assert_eq(test_counters(the_system).actors, 0);
+    cr_assert_leq(test_counters(the_system).bytes, bytes);
+}
+
+static uint32_t handled[8];
+static bool stashing;
+
+static troupe_verdict
+stash_first(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const uint64_t *number = troupe_payload(msg, uint64_t);
+
+    (void)state;
+    if (stashing) {
+        cr_assert_eq(troupe_stash(self), TROUPE_OK);
+        if (troupe_stash_length(self) == 3) {
+            stashing = false;
+            cr_assert_eq(troupe_unstash(self, 2), TROUPE_OK);
+            cr_assert_eq(troupe_stash_length(self), 1);
+        }
+        return TROUPE_CONTINUE;
+    }
+    handled[*number]++;
+    if (troupe_stash_length(self) != 0) {
+        cr_assert_eq(troupe_unstash(self, 0), TROUPE_OK);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type stasher = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "stasher",
+    .receive = stash_first};
+
+Test(custom, what_is_unstashed_goes_through_prepend)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref;
+
+    memset(handled, 0, sizeof handled);
+    stashing = true;
+    spawn.mailbox = &options;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &stasher, &spawn, &ref), TROUPE_OK);
+    for (uint64_t i = 0; i < 5; i++) {
+        cr_assert_eq(post(ref, i), TROUPE_OK);
+    }
+    test_run(the_system);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(handled[i], 1, "%d: %u", i, handled[i]);
+    }
+}
+
+Test(custom, what_prepend_refuses_stays_in_the_stash)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref;
+
+    (void)ref;
+    memset(handled, 0, sizeof handled);
+    stashing = true;
+    spawn.mailbox = &options;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &stasher, &spawn, &ref), TROUPE_OK);
+    cr_assert_eq(post(ref, 0), TROUPE_OK);
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(troupe_depth(the_system, ref), 0);
+    cr_assert_eq(test_counters(the_system).queued, 2); /* in the stash */
+    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STASH], 2);
+}
