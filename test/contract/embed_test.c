@@ -190,7 +190,7 @@ status_of_child(void (*what)(void))
 
     cr_assert_geq(child, 0);
     if (child == 0) {
-        (void)alarm(60);
+        (void)alarm(600);
         what();
         _exit(99);
     }

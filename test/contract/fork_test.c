@@ -44,7 +44,7 @@ in_child(void (*what)(void))
 
     cr_assert_geq(child, 0);
     if (child == 0) {
-        (void)alarm(60);
+        (void)alarm(600);
         what();
         _exit(line_of_failure == 0 ? 0 : 1);
     }

@@ -697,9 +697,9 @@ Test(stop_threads, wait_at_the_deadline_stops_the_rest_now)
     cr_assert(test_await_at_least(&inside, 1));
     cr_assert_eq(
         troupe_stop_wait(system, refs, 2, TROUPE_MS(20)), TROUPE_E_TIMEOUT);
-    cr_assert_eq(troupe_depth(system, refs[1]), TROUPE_DEPTH_DEAD);
     atomic_store(&may_leave, 1);
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+    cr_assert_eq(troupe_depth(system, refs[1]), TROUPE_DEPTH_DEAD);
     /* What was queued behind it is gone: it was a stop_now. */
     cr_assert_eq(inside, 1);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 9);

@@ -420,6 +420,12 @@ open_with_grace(uint64_t grace_ns)
     return test_open(&options);
 }
 
+static bool
+has_one_actor(void *user)
+{
+    return test_counters(user).actors == 1;
+}
+
 Test(system, a_stuck_actor_is_named_and_the_stop_can_be_repeated)
 {
     troupe_system *system = open_with_grace(TROUPE_MS(30));
@@ -430,6 +436,7 @@ Test(system, a_stuck_actor_is_named_and_the_stop_can_be_repeated)
     test_do_later(system, stuck, stay, NULL);
     cr_assert(test_await_at_least(&inside, 1));
     cr_assert_eq(troupe_system_stop(system), TROUPE_E_TIMEOUT);
+    cr_assert(test_await(has_one_actor, system));
     cr_assert_eq(troupe_system_busy(system, busy, 4), 1);
     cr_assert(troupe_ref_equal(busy[0], stuck));
     cr_assert_eq(troupe_system_stop(system), TROUPE_E_TIMEOUT);
