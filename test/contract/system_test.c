@@ -155,6 +155,11 @@ Test(system, values_out_of_range_are_refused)
     options.max_actors = UINT32_MAX;
     expect_refused(TROUPE_E_INVALID, &options, "max_actors");
     options = test_options();
+    options.stop_grace_ns = TROUPE_S(3601);
+    expect_refused(TROUPE_E_INVALID, &options, "stop_grace_ns");
+    cr_assert_str_eq(troupe_last_error().rule,
+        "must be between 1 and 3600000000000", "in ns, as the option is");
+    cr_assert_str_eq(troupe_last_error().value, "3601000000000");
     options.stop_grace_ns = UINT64_MAX;
     expect_refused(TROUPE_E_INVALID, &options, "stop_grace_ns");
     options = test_options();
