@@ -118,7 +118,7 @@ Test(counters, bytes_are_what_it_holds)
     cr_assert_eq(test_counters(the_system).bytes, before);
 }
 
-Test(counters, forwards_and_replies_are_sends)
+Test(counters, an_unhandled_message_is_dead_and_not_handled)
 {
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
@@ -128,6 +128,31 @@ Test(counters, forwards_and_replies_are_sends)
     test_run(the_system);
     cr_assert_eq(test_counters(the_system).dead, 1);
     cr_assert_eq(test_counters(the_system).handled, 0);
+    expect_balance();
+}
+
+static troupe_verdict
+forward_and_reply(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    uint64_t n = 1;
+
+    (void)msg;
+    troupe_reply(self, &test_number, &n); /* to nobody: dead */
+    troupe_forward(self, *(troupe_ref *)user);
+    return TROUPE_CONTINUE;
+}
+
+Test(counters, forwards_and_replies_are_sends)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
+
+    test_do(
+        the_system, test_spawn_doer(the_system, NULL), forward_and_reply, &ref);
+    cr_assert_eq(record.count, 1);
+    cr_assert_eq(test_counters(the_system).sent, 3);
+    cr_assert_eq(test_counters(the_system).handled, 2);
+    cr_assert_eq(test_counters(the_system).dead, 1);
     expect_balance();
 }
 
