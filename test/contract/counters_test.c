@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/system.h"
 
+#include "support/await.h"
+
 #include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
@@ -227,5 +229,40 @@ Test(counters_threads, workers_count_what_they_do)
     cr_assert_geq(c.injected, 1);
     cr_assert_geq(c.parks, 1);
     cr_assert_geq(c.turns, 100);
+    test_close(system);
+}
+
+static bool
+is_parked(void *user)
+{
+    troupe_counters c = test_counters(user);
+
+    return c.parks > 0;
+}
+
+static bool
+has_missed(void *user)
+{
+    return test_counters(user).steal_misses > 0;
+}
+
+Test(counters_threads, a_worker_that_sleeps_is_woken)
+{
+    troupe_system *system = test_open_threads(1);
+    troupe_ref ref;
+
+    cr_assert(test_await(is_parked, system));
+    ref = test_spawn_doer(system, NULL);
+    test_post_number(system, ref, 1);
+    cr_assert_geq(test_counters(system).wakes, 1);
+    test_close(system);
+}
+
+Test(counters_threads, a_worker_that_looks_for_work_in_vain_is_counted)
+{
+    troupe_system *system = test_open_threads(2);
+
+    cr_assert(test_await(has_missed, system));
+    cr_assert_eq(test_counters(system).steals, 0);
     test_close(system);
 }

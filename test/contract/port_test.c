@@ -380,6 +380,33 @@ Test(port, a_name_is_free_again_when_it_is_closed)
     }
 }
 
+Test(port, the_limit_of_actors_is_theirs_too)
+{
+    static troupe_port *ports[1000];
+    troupe_system_options options = test_options();
+    troupe_status status = TROUPE_OK;
+    troupe_system *system;
+    size_t count = 0;
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.max_actors = 1;
+    system = test_open(&options);
+    while (count < 1000 && status == TROUPE_OK) {
+        status = troupe_port_open(system, NULL, &ports[count]);
+        count += status == TROUPE_OK;
+    }
+    cr_assert_eq(status, TROUPE_E_LIMIT);
+    cr_assert_eq(troupe_last_error().status, TROUPE_E_LIMIT);
+    cr_assert_null(ports[count]);
+    cr_assert_eq(
+        troupe_system_spawn(system, &test_recorder, NULL, &(troupe_ref){0, 0}),
+        TROUPE_E_LIMIT);
+    while (count > 0) {
+        troupe_port_close(ports[--count]);
+    }
+    cr_assert_eq(troupe_system_destroy(system), TROUPE_OK);
+}
+
 Test(port, names_that_are_bad_are_refused)
 {
     static const char *const bad[] = {"", ".", "..", "a/b", "$x", "\n", "\\"};

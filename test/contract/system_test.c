@@ -589,6 +589,46 @@ Test(system, await_idle_returns_when_no_actor_has_work)
     }
 }
 
+struct posting {
+    troupe_system *system;
+    troupe_ref ref;
+    _Atomic uint64_t *done;
+};
+
+static void *
+post_many(void *user)
+{
+    struct posting *posting = user;
+
+    test_post_numbers(posting->system, posting->ref, 20000);
+    atomic_fetch_add(posting->done, 1);
+    return NULL;
+}
+
+Test(system, await_idle_may_be_called_while_threads_post)
+{
+    troupe_system *system = test_open_threads(2);
+    _Atomic uint64_t done = 0;
+    struct posting posting = {system, test_spawn_doer(system, NULL), &done};
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_create(&threads[i], NULL, post_many, &posting), 0);
+    }
+    while (atomic_load(&done) < 2) {
+        troupe_status status = troupe_system_await_idle(system, TROUPE_US(100));
+
+        cr_assert(status == TROUPE_OK || status == TROUPE_E_TIMEOUT);
+    }
+    /* Both have come back: now everything they posted is work. */
+    cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+    cr_assert_eq(test_counters(system).handled, 40000);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    }
+    test_close(system);
+}
+
 Test(system, await_idle_gives_up_at_the_deadline)
 {
     troupe_system *system = test_open_threads(2);
