@@ -51,8 +51,10 @@ print_help(FILE *out)
           "  --address A            IPv4 or IPv6 address (127.0.0.1)\n",
         out);
     for (size_t i = 0; i < NUMBERS; i++) {
-        fprintf(out, "  --%-20s %s (%" PRIu64 ")\n", numbers[i].option,
-            numbers[i].help, numbers[i].initial);
+        int pad = 19 - (int)strlen(numbers[i].option);
+
+        fprintf(out, "  --%s %-*s %s (%" PRIu64 ")\n", numbers[i].option, pad,
+            "N", numbers[i].help, numbers[i].initial);
     }
     fputs("  --help                 this text\n"
           "  --version              versions of this program's libraries\n\n"

@@ -145,7 +145,7 @@ check_head(struct request *request)
     const http_parser *parser = &request->parser;
 
     if (parser->http_major != 1) {
-        return reject(request, 505, "only HTTP/1.0 and HTTP/1.1");
+        return reject(request, 505, "only HTTP/1.x");
     }
     if (request->hosts > 1 || (request->hosts == 0 && parser->http_minor > 0)) {
         return reject(request, 400, "exactly one Host field is needed");

@@ -35,14 +35,14 @@ typedef struct troupe_spawn_options {
     const void *arg;  /* plain data for start(), copied */
     size_t arg_bytes; /* both or neither; pass a pointer by its address */
     const troupe_mailbox_options *mailbox; /* NULL = unbounded, in order */
-    uint32_t throughput;     /* messages per turn; 0 = TROUPE_THROUGHPUT */
+    uint32_t throughput;     /* messages per turn, <= 65536; 0: see system.h */
     uint32_t stash_capacity; /* TROUPE_STASH_CAPACITY */
 } troupe_spawn_options;
 
 /* A kind of actor: static, const, shared by all its instances. */
 typedef struct troupe_actor_type {
     size_t size;
-    const char *name;
+    const char *name;   /* required, as receive is */
     size_t state_bytes; /* zeroed before start(); aligned to 16 */
     troupe_behaviour_fn receive;
     /*
@@ -60,8 +60,10 @@ typedef struct troupe_actor_type {
 /*
  * Returns at once; start() runs in the child's first turn and messages sent
  * before that wait. E_EXISTS: a sibling has the name. E_STATE: the spawner is
- * stopping. E_CLOSED: the system is. E_INVALID: see troupe_last_error(). On
- * failure nothing exists and `*child` is untouched.
+ * in its stop(); before, whoever has told it to stop, it may spawn, and the
+ * child goes with it. E_CLOSED: the system is stopping. E_LIMIT: as many live
+ * as can. E_NOMEM. E_INVALID, E_VERSION: see troupe_last_error(). On failure
+ * nothing exists and `*child` is untouched.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_spawn(troupe_self *self,
     const troupe_actor_type *type, const troupe_spawn_options *options,

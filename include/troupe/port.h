@@ -16,8 +16,8 @@ TROUPE_BEGIN_DECLS
  * read, write or close the descriptor. One thread at a time uses a port; any
  * thread may open and close it. `name` NULL = a generated one. E_EXISTS,
  * E_CLOSED, E_INVALID (name), E_SYSTEM (no descriptor), E_NOMEM. Close before
- * the system is destroyed; what is left becomes dead letters and later sends
- * get TROUPE_E_DEAD.
+ * the system is destroyed; what is left becomes dead letters, later sends get
+ * TROUPE_E_DEAD, and its watches end.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_port_open(
     troupe_system *system, const char *name, troupe_port **port);

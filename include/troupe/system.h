@@ -35,7 +35,8 @@ typedef void (*troupe_free_fn)(
 /* Per tunable: a member that is not 0, else the environment, else a default. */
 typedef struct troupe_system_options {
     size_t size;
-    const char *name;    /* paths, threads, log; NULL = "troupe"; copied */
+    /* Paths, threads, log; NULL = "troupe"; copied. 1 to 63 bytes, no space. */
+    const char *name;
     uint32_t flags;      /* TROUPE_SYSTEM_* */
     uint32_t workers;    /* TROUPE_WORKERS; 0 = CPUs we may use */
     uint32_t throughput; /* TROUPE_THROUGHPUT; messages per turn; 0 = adapts */

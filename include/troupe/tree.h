@@ -8,9 +8,9 @@ TROUPE_BEGIN_DECLS
 
 /*
  * Every actor has a parent and a path, troupe://system/user/orders/routee-3.
- * A name is not empty, not "." or "..", and has no '/', no '\\', no control
- * character and no leading '$'. It is free again once the
- * child has stopped.
+ * A name has 1 to 255 bytes, is not "." or "..", and has no '/', no '\\', no
+ * control character and no leading '$'. It is free again once the child has
+ * stopped.
  */
 
 /* TROUPE_NONE for a child of /user. Of the calling actor. */

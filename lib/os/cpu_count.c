@@ -340,8 +340,8 @@ open_own_groups(const char *root)
     return fd >= 0 ? fd : open_file("/proc/self/cgroup");
 }
 
-static uint32_t
-quota_count(const char *cgroup_root)
+uint32_t
+trp_cpu_quota(const char *cgroup_root)
 {
     const char *root = cgroup_root != NULL ? cgroup_root : "/sys/fs/cgroup";
     /* Roots are ancestors of everything; this holds without /proc, too. */
@@ -381,5 +381,5 @@ affinity_count(void)
 uint32_t
 trp_cpu_count(const char *cgroup_root)
 {
-    return smaller(affinity_count(), quota_count(cgroup_root));
+    return smaller(affinity_count(), trp_cpu_quota(cgroup_root));
 }

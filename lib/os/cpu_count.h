@@ -18,5 +18,7 @@
  * never an error. Any thread; no allocation, about 18 KiB of stack, no state.
  */
 uint32_t trp_cpu_count(const char *cgroup_root);
+/* The second of them alone; UINT32_MAX: there is none. */
+uint32_t trp_cpu_quota(const char *cgroup_root);
 
 #endif /* TRP_OS_CPU_COUNT_H */

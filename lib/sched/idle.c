@@ -6,7 +6,7 @@
 #include "sched/steal.h"
 #include "sched/worker.h"
 
-/* How long work may wait behind a stuck worker: design.md 5. */
+/* How long work may wait behind a stuck worker: decision 0007. */
 #define WATCH_NS ((uint64_t)1000 * 1000)
 
 static TRP_ATOMIC(uint64_t) *

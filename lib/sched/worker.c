@@ -25,7 +25,7 @@
 #define INJECT_EVERY 64u
 #define OLDEST_EVERY 16u
 #define SLOT_RUNS 3u
-/* Rests between two looks at other workers, 25 ns each: see limits.md 4. */
+/* Rests between two looks at other workers, 25 ns each. */
 #define SEARCH_RESTS 40
 
 static void

@@ -53,6 +53,9 @@ trp_port_open(troupe_system *system, const char *name, const char *call,
         return TROUPE_E_NOMEM;
     }
     port->system = system;
+    port->watched = NULL;
+    port->watched_count = 0;
+    port->watched_room = 0;
     if (!trp_notify_open(&port->notify)) {
         status = trp_refuse(TROUPE_E_SYSTEM, call, "descriptor",
             "could not be opened", "eventfd");
@@ -131,6 +134,18 @@ drain(troupe_port *port, struct trp_local *local)
     }
 }
 
+static void
+end_watches(troupe_port *port)
+{
+    struct trp_core *core = &port->system->core;
+
+    for (size_t i = 0; i < port->watched_count; i++) {
+        trp_watch_remove(core, port->watched[i], port->ref);
+    }
+    trp_heap_free(
+        &core->heap, port->watched, port->watched_room * sizeof *port->watched);
+}
+
 void
 troupe_port_close(troupe_port *port)
 {
@@ -150,6 +165,7 @@ troupe_port_close(troupe_port *port)
     }
     local = trp_local_here(core);
     end_borrow(port);
+    end_watches(port);
     /* S too: nobody will wake this cell again. */
     word = trp_or_acq_rel(&port->cell->ring.word, /* pairs: ring.claim */
         TRP_RING_CLOSED | TRP_RING_SCHEDULED);
@@ -325,11 +341,62 @@ troupe_port_tell(troupe_port *port, troupe_ref to, const troupe_msg_type *type,
     }
 }
 
+/* Those who have gone have given their notice: they need no entry. */
+static void
+forget_gone(troupe_port *port)
+{
+    struct trp_core *core = &port->system->core;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < port->watched_count; i++) {
+        troupe_ref ref = port->watched[i];
+        struct trp_cell *cell = trp_cell_at(core, ref.index);
+
+        /* relaxed: one that goes meanwhile is forgotten the next time. */
+        if (trp_load_relaxed(&cell->generation) == ref.generation) {
+            port->watched[kept++] = ref;
+        }
+    }
+    port->watched_count = kept;
+}
+
+/* Room for one more. At least half of it is free after work on all of it. */
+static bool
+make_room(troupe_port *port)
+{
+    struct trp_heap *heap = &port->system->core.heap;
+    size_t room = port->watched_room;
+    troupe_ref *larger;
+
+    if (port->watched_count < room) {
+        return true;
+    }
+    forget_gone(port);
+    if (port->watched_count < room / 2) {
+        return true;
+    }
+    room = room == 0 ? 4 : 2 * room;
+    larger = trp_heap_alloc(heap, room * sizeof *larger);
+    if (larger == NULL) {
+        return port->watched_count < port->watched_room;
+    }
+    if (port->watched_count > 0) {
+        memcpy(larger, port->watched, port->watched_count * sizeof *larger);
+    }
+    trp_heap_free(
+        heap, port->watched, port->watched_room * sizeof *port->watched);
+    port->watched = larger;
+    port->watched_room = room;
+    return true;
+}
+
 troupe_status
 troupe_port_watch(troupe_port *port, troupe_ref whom)
 {
     static const char call[] = "troupe_port_watch";
     struct trp_core *core;
+    troupe_status status;
+    bool added = false;
 
     if (port == NULL) {
         return trp_refuse(
@@ -343,5 +410,12 @@ troupe_port_watch(troupe_port *port, troupe_ref whom)
         return trp_refuse(TROUPE_E_INVALID, call, "whom",
             "must not be TROUPE_NONE or the port itself", "%u", whom.index);
     }
-    return trp_watch_add(core, trp_local_here(core), whom, port->ref, NULL);
+    if (!make_room(port)) {
+        return TROUPE_E_NOMEM;
+    }
+    status = trp_watch_add(core, trp_local_here(core), whom, port->ref, &added);
+    if (status == TROUPE_OK && added && trp_ref_is_possible(core, whom)) {
+        port->watched[port->watched_count++] = whom;
+    }
+    return status;
 }

@@ -34,9 +34,12 @@ struct troupe_port {
     struct trp_notify notify; /* any thread puts a token in */
 
     /* the thread that uses the port */
-    bool owns;     /* S is ours */
-    bool has_item; /* item is borrowed by the user */
-    bool is_taken; /* and was taken out of our hands */
+    bool owns;           /* S is ours */
+    bool has_item;       /* item is borrowed by the user */
+    bool is_taken;       /* and was taken out of our hands */
+    troupe_ref *watched; /* on whose lists we may be */
+    size_t watched_count;
+    size_t watched_room;
     struct trp_cursor cursor;
     TRP_ALIGNED(16) struct trp_item item;
     troupe_msg view;

@@ -15,10 +15,12 @@ static const struct tunable {
     enum unit unit;
     uint64_t value, least, most;
     const char *rule;
+    const char *rule_ns; /* of an option in ns whose variable is in ms */
 } list[] = {
 #define TUNABLE(variable, member, unit, value, least, most, help)              \
     {#variable, #member, unit, UINT64_C(value), UINT64_C(least),               \
-        UINT64_C(most), "must be between " #least " and " #most},
+        UINT64_C(most), "must be between " #least " and " #most,               \
+        "must be between " #least " and " #most "000000"},
 #include "system/tunables.def"
 #undef TUNABLE
 };
@@ -103,9 +105,10 @@ parse(const struct tunable *tunable, const char *text, uint64_t *value)
     return false;
 }
 
-/* What the option says in the unit of the variable; 0 = nothing. */
+/* What the option says in the unit of the variable. `*given`: in its own, 0 =
+ * nothing. */
 static uint64_t
-option_of(const troupe_system_options *options, size_t index, bool *is_set)
+option_of(const troupe_system_options *options, size_t index, uint64_t *given)
 {
     const uint64_t members[] = {
 #define TUNABLE(variable, member, unit, value, least, most, help)              \
@@ -115,7 +118,7 @@ option_of(const troupe_system_options *options, size_t index, bool *is_set)
     };
     uint64_t value = members[index];
 
-    *is_set = value != 0;
+    *given = value;
     if (index == TRP_TROUPE_SPIN_US && value == TROUPE_SPIN_NEVER) {
         return 0;
     }
@@ -136,8 +139,8 @@ trp_tunables_read(
         const char *text = (options->flags & TROUPE_SYSTEM_IGNORE_ENV) == 0
                                ? getenv(tunable->variable)
                                : NULL;
-        bool is_set;
-        uint64_t value = option_of(options, i, &is_set);
+        uint64_t given;
+        uint64_t value = option_of(options, i, &given);
 
         tunables->value[i] = tunable->value;
         tunables->source[i] = TRP_SOURCE_DEFAULT;
@@ -148,10 +151,11 @@ trp_tunables_read(
             }
             tunables->source[i] = TRP_SOURCE_ENVIRONMENT;
         }
-        if (is_set) {
+        if (given != 0) {
             if (value < tunable->least || value > tunable->most) {
                 return trp_refuse(TROUPE_E_INVALID, call, tunable->member,
-                    rule_of(tunable), "%llu", (unsigned long long)value);
+                    tunable->unit == MS ? tunable->rule_ns : rule_of(tunable),
+                    "%llu", (unsigned long long)given);
             }
             tunables->value[i] = value;
             tunables->source[i] = TRP_SOURCE_OPTION;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/system.h"
 
+#include "support/await.h"
+
 #include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
@@ -118,7 +120,7 @@ Test(counters, bytes_are_what_it_holds)
     cr_assert_eq(test_counters(the_system).bytes, before);
 }
 
-Test(counters, forwards_and_replies_are_sends)
+Test(counters, an_unhandled_message_is_dead_and_not_handled)
 {
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
@@ -128,6 +130,31 @@ Test(counters, forwards_and_replies_are_sends)
     test_run(the_system);
     cr_assert_eq(test_counters(the_system).dead, 1);
     cr_assert_eq(test_counters(the_system).handled, 0);
+    expect_balance();
+}
+
+static troupe_verdict
+forward_and_reply(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    uint64_t n = 1;
+
+    (void)msg;
+    troupe_reply(self, &test_number, &n); /* to nobody: dead */
+    troupe_forward(self, *(troupe_ref *)user);
+    return TROUPE_CONTINUE;
+}
+
+Test(counters, forwards_and_replies_are_sends)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
+
+    test_do(
+        the_system, test_spawn_doer(the_system, NULL), forward_and_reply, &ref);
+    cr_assert_eq(record.count, 1);
+    cr_assert_eq(test_counters(the_system).sent, 3);
+    cr_assert_eq(test_counters(the_system).handled, 2);
+    cr_assert_eq(test_counters(the_system).dead, 1);
     expect_balance();
 }
 
@@ -202,5 +229,40 @@ Test(counters_threads, workers_count_what_they_do)
     cr_assert_geq(c.injected, 1);
     cr_assert_geq(c.parks, 1);
     cr_assert_geq(c.turns, 100);
+    test_close(system);
+}
+
+static bool
+is_parked(void *user)
+{
+    troupe_counters c = test_counters(user);
+
+    return c.parks > 0;
+}
+
+static bool
+has_missed(void *user)
+{
+    return test_counters(user).steal_misses > 0;
+}
+
+Test(counters_threads, a_worker_that_sleeps_is_woken)
+{
+    troupe_system *system = test_open_threads(1);
+    troupe_ref ref;
+
+    cr_assert(test_await(is_parked, system));
+    ref = test_spawn_doer(system, NULL);
+    test_post_number(system, ref, 1);
+    cr_assert_geq(test_counters(system).wakes, 1);
+    test_close(system);
+}
+
+Test(counters_threads, a_worker_that_looks_for_work_in_vain_is_counted)
+{
+    troupe_system *system = test_open_threads(2);
+
+    cr_assert(test_await(has_missed, system));
+    cr_assert_eq(test_counters(system).steals, 0);
     test_close(system);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/system.h"
 
+#include "support/await.h"
+
 #include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
 
-#include <string.h>
+#include <stdatomic.h>
 
 Test(deadletter, every_reason_has_a_name)
 {
@@ -13,9 +15,9 @@ Test(deadletter, every_reason_has_a_name)
     cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_REFUSED), "refused");
     cr_assert_str_eq(
         troupe_dead_reason_name(TROUPE_DEAD_UNHANDLED), "unhandled");
-    cr_assert_not_null(troupe_dead_reason_name(TROUPE_DEAD_NO_SENDER));
+    cr_assert_str_eq(
+        troupe_dead_reason_name(TROUPE_DEAD_NO_SENDER), "no_sender");
     cr_assert_not_null(troupe_dead_reason_name((troupe_dead_reason)99));
-    cr_assert_neq(strlen(troupe_dead_reason_name(TROUPE_DEAD_NO_SENDER)), 0);
 }
 
 Test(deadletter, the_numbers_are_labels)
@@ -208,5 +210,64 @@ Test(deadletter, without_a_hook_they_are_counted)
     the_system = open_with_hook(NULL, NULL);
     troupe_post_tell(the_system, dead_actor(), &test_number, &n);
     cr_assert_eq(test_counters(the_system).dead, 1);
+    test_close(the_system);
+}
+
+/* --- with workers --------------------------------------------------------- */
+
+static _Atomic uint64_t inside_hook;
+
+/* Waits for another call of it, then uses the library. */
+static void
+meet_and_use_the_library(
+    troupe_system *system, const troupe_dead_letter *letter, void *user)
+{
+    char text[256];
+    troupe_ref found;
+    uint64_t n = 1;
+
+    atomic_fetch_add(&inside_hook, 1);
+    test_require(test_await_at_least(&inside_hook, 2));
+    test_require(test_counters(system).dead >= 1);
+    (void)troupe_path(system, letter->recipient, text, sizeof text);
+    test_require(troupe_lookup(system, "/user/x", &found) == TROUPE_E_MISSING);
+    test_require(troupe_depth(system, letter->recipient) == TROUPE_DEPTH_DEAD);
+    (void)test_spawn_doer(system, NULL);
+    troupe_post_tell(system, *(troupe_ref *)user, &test_number, &n);
+}
+
+static troupe_verdict
+tell_many_times(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    uint64_t n = 1;
+
+    (void)msg;
+    for (int i = 0; i < 100; i++) {
+        troupe_tell(self, *(troupe_ref *)user, &test_number, &n);
+    }
+    return TROUPE_CONTINUE;
+}
+
+Test(deadletter, the_hook_runs_on_many_threads_at_once)
+{
+    troupe_system_options options = test_options();
+    static struct test_record record;
+    troupe_ref dead;
+
+    options.workers = 2;
+    options.dead_letter.fn = meet_and_use_the_library;
+    options.dead_letter.user = &hook_target;
+    the_system = test_open(&options);
+    hook_target = test_spawn_recorder(the_system, NULL, &record);
+    dead = test_spawn_doer(the_system, NULL);
+    cr_assert_eq(
+        troupe_stop_wait(the_system, &dead, 1, TROUPE_S(60)), TROUPE_OK);
+    for (int i = 0; i < 2; i++) {
+        test_do_later(the_system, test_spawn_doer(the_system, NULL),
+            tell_many_times, &dead);
+    }
+    cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
+    cr_assert_eq(inside_hook, 200);
+    cr_assert_eq(record.count, 200);
     test_close(the_system);
 }

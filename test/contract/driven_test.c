@@ -442,6 +442,31 @@ Test(driven, without_a_seed_time_is_that_of_the_monotonic_clock)
     test_close(system);
 }
 
+static troupe_verdict
+tell_time(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    *(uint64_t *)user = troupe_now_ns(troupe_self_system(self));
+    return TROUPE_CONTINUE;
+}
+
+Test(driven, with_workers_there_is_one_time_on_all_threads)
+{
+    uint64_t begin = test_clock_ns();
+    troupe_system *system = test_open_threads(2);
+    uint64_t before = troupe_now_ns(system);
+    uint64_t inside = 0;
+    uint64_t after;
+
+    test_do_later(system, test_spawn_doer(system, NULL), tell_time, &inside);
+    cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+    after = troupe_now_ns(system);
+    cr_assert_leq(before, inside);
+    cr_assert_leq(inside, after);
+    cr_assert_leq(after, test_clock_ns() - begin, "since it was created");
+    test_close(system);
+}
+
 /* --- waiting runs turns --------------------------------------------------- */
 
 Test(driven, await_idle_runs_until_nothing_can_run)

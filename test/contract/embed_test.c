@@ -6,6 +6,8 @@
 
 #include <criterion/criterion.h>
 
+#include <dirent.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -82,23 +84,76 @@ Test(embed, no_signal_handler_is_installed)
     cr_assert_str_eq(before, after);
 }
 
+static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2,
+    SIGPIPE, SIGALRM, SIGTERM, SIGCHLD, SIGURG, SIGWINCH, SIGIO};
 static _Atomic uint64_t caught;
-static pthread_t caught_by;
 
 static void catch (int number)
 {
     (void)number;
-    caught_by = pthread_self();
     atomic_fetch_add(&caught, 1);
+}
+
+/* The status of a thread if that is its name, else false. */
+static bool
+blocked_by(const char *task, const char *name, unsigned long long *mask)
+{
+    char path[300];
+    char line[256];
+    bool is_it = false;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+    file = fopen(path, "r");
+    if (file == NULL) {
+        return false;
+    }
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "Name:\t", 6) == 0) {
+            is_it = strcmp(line + 6, name) == 0;
+        } else if (strncmp(line, "SigBlk:\t", 8) == 0) {
+            *mask = strtoull(line + 8, NULL, 16);
+        }
+    }
+    (void)fclose(file);
+    return is_it;
+}
+
+/* What the thread of this name blocks; there has to be one. */
+static unsigned long long
+blocked_by_thread(const char *name)
+{
+    unsigned long long mask = 0;
+    bool found = false;
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+
+    cr_assert_not_null(tasks);
+    while (!found && (task = readdir(tasks)) != NULL) {
+        found = task->d_name[0] != '.' && blocked_by(task->d_name, name, &mask);
+    }
+    (void)closedir(tasks);
+    cr_assert(found, "no thread %s", name);
+    return mask;
 }
 
 Test(embed, signals_of_the_process_reach_a_thread_of_the_host)
 {
-    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2,
-        SIGPIPE, SIGALRM, SIGTERM, SIGCHLD, SIGURG, SIGWINCH, SIGIO};
     struct sigaction action;
     troupe_system *system = test_open_threads(4);
 
+    for (int i = 0; i < 4; i++) {
+        unsigned long long mask;
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "troupe/w%d", i);
+        mask = blocked_by_thread(name);
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+            cr_assert_neq(
+                mask >> (numbers[k] - 1) & 1, 0, "%s, %d", name, numbers[k]);
+        }
+    }
     memset(&action, 0, sizeof action);
     action.sa_handler = catch;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -111,6 +166,19 @@ Test(embed, signals_of_the_process_reach_a_thread_of_the_host)
         cr_assert_eq(kill(getpid(), numbers[i]), 0);
         cr_assert(test_await_at_least(&caught, i + 1), "%d", numbers[i]);
     }
+    test_close(system);
+}
+
+Test(embed, workers_are_named_after_their_system)
+{
+    troupe_system_options options = test_options();
+    troupe_system *system;
+
+    options.name = "warehouse"; /* cut to 7: Linux has 15 bytes */
+    options.workers = 2;
+    system = test_open(&options);
+    (void)blocked_by_thread("warehou/w0");
+    (void)blocked_by_thread("warehou/w1");
     test_close(system);
 }
 
@@ -190,7 +258,7 @@ status_of_child(void (*what)(void))
 
     cr_assert_geq(child, 0);
     if (child == 0) {
-        (void)alarm(60);
+        (void)alarm(600);
         what();
         _exit(99);
     }
@@ -238,6 +306,25 @@ Test(embed, the_process_may_end_without_a_stop)
 
 /* --- stack ---------------------------------------------------------------- */
 
+static _Atomic uint64_t stack_bytes;
+
+static troupe_verdict
+measure_stack(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    pthread_attr_t attributes;
+    void *address;
+    size_t bytes = 0;
+
+    (void)self;
+    (void)msg;
+    (void)user;
+    test_require(pthread_getattr_np(pthread_self(), &attributes) == 0);
+    test_require(pthread_attr_getstack(&attributes, &address, &bytes) == 0);
+    test_require(pthread_attr_destroy(&attributes) == 0);
+    atomic_store(&stack_bytes, bytes);
+    return TROUPE_CONTINUE;
+}
+
 static troupe_verdict
 use_stack(troupe_self *self, const troupe_msg *msg, void *user)
 {
@@ -250,6 +337,30 @@ use_stack(troupe_self *self, const troupe_msg *msg, void *user)
     }
     *(_Atomic uint64_t *)user = large[1024] + UINT64_C(1);
     return TROUPE_CONTINUE;
+}
+
+Test(embed, stacks_are_as_large_as_asked_for)
+{
+    troupe_system_options options = test_options();
+    struct {
+        uint64_t ask;
+        uint64_t least;
+    } sizes[] = {{1, (uint64_t)PTHREAD_STACK_MIN}, {3 << 20, 3 << 20}};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        troupe_system *system;
+
+        options.workers = 1;
+        options.stack_bytes = sizes[i].ask;
+        system = test_open(&options);
+        atomic_store(&stack_bytes, 0);
+        test_do_later(
+            system, test_spawn_doer(system, NULL), measure_stack, NULL);
+        cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+        cr_assert_geq(stack_bytes, sizes[i].least);
+        cr_assert_lt(stack_bytes, sizes[i].least + (1 << 20));
+        test_close(system);
+    }
 }
 
 Test(embed, a_behaviour_has_half_a_mebibyte_of_stack_by_default)

@@ -269,10 +269,14 @@ Test(env, a_bad_variable_is_fatal_even_if_the_option_is_given)
 
 Test(env, it_can_be_ignored)
 {
+    troupe_system_options options = reading_options();
+
+    options.flags = TROUPE_SYSTEM_IGNORE_ENV;
+    cr_assert_eq(setenv("TROUPE_WROKERS", "3", 1), 0);
     for (size_t i = 0; i < VARIABLES; i++) {
         cr_assert_eq(setenv(variables[i], "nonsense", 1), 0);
     }
-    test_close(test_open_threads(1));
+    test_close(test_open(&options));
     cr_assert_eq(lines, 0);
 }
 

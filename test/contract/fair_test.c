@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -244,5 +245,57 @@ Test(fair, children_of_a_behaviour_that_goes_on_are_run_by_another_worker)
             system, test_spawn_doer(system, NULL), spawn_and_stay, NULL);
         cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
     }
+    cr_assert_geq(test_counters(system).steals, 20, "each time at least one");
+    test_close(system);
+}
+
+static pthread_t parents_thread;
+static _Atomic uint64_t elsewhere;
+
+static troupe_verdict
+compare_threads(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)self;
+    (void)msg;
+    (void)user;
+    atomic_fetch_add(
+        &elsewhere, !pthread_equal(parents_thread, pthread_self()));
+    return TROUPE_DONE;
+}
+
+static troupe_verdict
+spawn_and_work(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    parents_thread = pthread_self();
+    for (int i = 0; i < 100; i++) {
+        test_do_later(troupe_self_system(self),
+            test_spawn_doer_below(self, NULL), compare_threads, NULL);
+    }
+    /* Others have time to come and take them. */
+    for (int i = 0; i < 200; i++) {
+        (void)test_counters(troupe_self_system(self));
+    }
+    return TROUPE_CONTINUE;
+}
+
+Test(fair, without_stealing_work_stays_where_it_was_made_runnable)
+{
+    troupe_system_options options = test_options();
+    troupe_system *system;
+
+    options.workers = 4;
+    options.steal = TROUPE_STEAL_OFF;
+    system = test_open(&options);
+    for (int i = 0; i < 20; i++) {
+        test_do_later(
+            system, test_spawn_doer(system, NULL), spawn_and_work, NULL);
+        cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+    }
+    cr_assert_eq(test_counters(system).handled, 20 * 101);
+    cr_assert_eq(elsewhere, 0);
+    cr_assert_eq(test_counters(system).steals, 0);
+    cr_assert_eq(test_counters(system).steal_misses, 0);
     test_close(system);
 }

@@ -315,17 +315,48 @@ Test(port, a_notice_makes_the_descriptor_readable)
 Test(port, closing_ends_its_watches)
 {
     troupe_ref doer = test_spawn_doer(the_system, NULL);
-    troupe_port *other;
-    troupe_counters books;
+    uint64_t bytes = 0;
 
-    cr_assert_eq(troupe_port_open(the_system, NULL, &other), TROUPE_OK);
-    cr_assert_eq(troupe_port_watch(other, doer), TROUPE_OK);
-    troupe_port_close(other);
+    for (int i = 0; i < 100; i++) {
+        troupe_port *other;
+
+        cr_assert_eq(troupe_port_open(the_system, NULL, &other), TROUPE_OK);
+        cr_assert_eq(troupe_port_watch(other, doer), TROUPE_OK);
+        troupe_port_close(other);
+        if (i == 0) { /* the actor keeps the place for its watchers */
+            bytes = test_counters(the_system).bytes;
+        }
+    }
+    cr_assert_eq(test_counters(the_system).bytes, bytes);
     cr_assert_eq(troupe_post_stop(the_system, doer), TROUPE_OK);
     test_run(the_system);
-    books = test_counters(the_system);
-    cr_assert_eq(books.sent, books.handled + books.dead + books.refused +
-                                 books.dropped + books.queued);
+    cr_assert_eq(test_letters.total, 0);
+}
+
+Test(port, it_may_watch_many_and_keeps_no_place_for_those_who_have_gone)
+{
+    uint64_t bytes = 0;
+
+    for (int round = 0; round < 20; round++) {
+        troupe_ref doers[100];
+
+        for (int i = 0; i < 100; i++) {
+            doers[i] = test_spawn_doer(the_system, NULL);
+            cr_assert_eq(troupe_port_watch(port, doers[i]), TROUPE_OK);
+        }
+        for (int i = 0; i < 100; i++) {
+            cr_assert_eq(troupe_post_stop(the_system, doers[i]), TROUPE_OK);
+        }
+        test_run(the_system);
+        for (int i = 0; i < 100; i++) {
+            cr_assert_not_null(troupe_down(troupe_port_next(port)));
+        }
+        cr_assert_null(troupe_port_next(port));
+        if (round == 4) {
+            bytes = test_counters(the_system).bytes;
+        }
+    }
+    cr_assert_eq(test_counters(the_system).bytes, bytes);
 }
 
 /* --- opening and closing -------------------------------------------------- */
@@ -347,6 +378,33 @@ Test(port, a_name_is_free_again_when_it_is_closed)
         cr_assert_eq(troupe_port_open(the_system, "again", &other), TROUPE_OK);
         troupe_port_close(other);
     }
+}
+
+Test(port, the_limit_of_actors_is_theirs_too)
+{
+    static troupe_port *ports[1000];
+    troupe_system_options options = test_options();
+    troupe_status status = TROUPE_OK;
+    troupe_system *system;
+    size_t count = 0;
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.max_actors = 1;
+    system = test_open(&options);
+    while (count < 1000 && status == TROUPE_OK) {
+        status = troupe_port_open(system, NULL, &ports[count]);
+        count += status == TROUPE_OK;
+    }
+    cr_assert_eq(status, TROUPE_E_LIMIT);
+    cr_assert_eq(troupe_last_error().status, TROUPE_E_LIMIT);
+    cr_assert_null(ports[count]);
+    cr_assert_eq(
+        troupe_system_spawn(system, &test_recorder, NULL, &(troupe_ref){0, 0}),
+        TROUPE_E_LIMIT);
+    while (count > 0) {
+        troupe_port_close(ports[--count]);
+    }
+    cr_assert_eq(troupe_system_destroy(system), TROUPE_OK);
 }
 
 Test(port, names_that_are_bad_are_refused)

@@ -155,6 +155,11 @@ Test(system, values_out_of_range_are_refused)
     options.max_actors = UINT32_MAX;
     expect_refused(TROUPE_E_INVALID, &options, "max_actors");
     options = test_options();
+    options.stop_grace_ns = TROUPE_S(3601);
+    expect_refused(TROUPE_E_INVALID, &options, "stop_grace_ns");
+    cr_assert_str_eq(troupe_last_error().rule,
+        "must be between 1 and 3600000000000", "in ns, as the option is");
+    cr_assert_str_eq(troupe_last_error().value, "3601000000000");
     options.stop_grace_ns = UINT64_MAX;
     expect_refused(TROUPE_E_INVALID, &options, "stop_grace_ns");
     options = test_options();
@@ -420,6 +425,12 @@ open_with_grace(uint64_t grace_ns)
     return test_open(&options);
 }
 
+static bool
+has_one_actor(void *user)
+{
+    return test_counters(user).actors == 1;
+}
+
 Test(system, a_stuck_actor_is_named_and_the_stop_can_be_repeated)
 {
     troupe_system *system = open_with_grace(TROUPE_MS(30));
@@ -430,6 +441,7 @@ Test(system, a_stuck_actor_is_named_and_the_stop_can_be_repeated)
     test_do_later(system, stuck, stay, NULL);
     cr_assert(test_await_at_least(&inside, 1));
     cr_assert_eq(troupe_system_stop(system), TROUPE_E_TIMEOUT);
+    cr_assert(test_await(has_one_actor, system));
     cr_assert_eq(troupe_system_busy(system, busy, 4), 1);
     cr_assert(troupe_ref_equal(busy[0], stuck));
     cr_assert_eq(troupe_system_stop(system), TROUPE_E_TIMEOUT);
@@ -575,6 +587,46 @@ Test(system, await_idle_returns_when_no_actor_has_work)
         cr_assert_eq(inside, 50);
         test_close(system);
     }
+}
+
+struct posting {
+    troupe_system *system;
+    troupe_ref ref;
+    _Atomic uint64_t *done;
+};
+
+static void *
+post_many(void *user)
+{
+    struct posting *posting = user;
+
+    test_post_numbers(posting->system, posting->ref, 20000);
+    atomic_fetch_add(posting->done, 1);
+    return NULL;
+}
+
+Test(system, await_idle_may_be_called_while_threads_post)
+{
+    troupe_system *system = test_open_threads(2);
+    _Atomic uint64_t done = 0;
+    struct posting posting = {system, test_spawn_doer(system, NULL), &done};
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_create(&threads[i], NULL, post_many, &posting), 0);
+    }
+    while (atomic_load(&done) < 2) {
+        troupe_status status = troupe_system_await_idle(system, TROUPE_US(100));
+
+        cr_assert(status == TROUPE_OK || status == TROUPE_E_TIMEOUT);
+    }
+    /* Both have come back: now everything they posted is work. */
+    cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+    cr_assert_eq(test_counters(system).handled, 40000);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    }
+    test_close(system);
 }
 
 Test(system, await_idle_gives_up_at_the_deadline)

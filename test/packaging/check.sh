@@ -202,14 +202,13 @@ subproject() {
     cp "$work/user.c" "$work/meson/user.c"
     cat >"$work/meson/meson.build" <<'C'
 project('user', 'c')
-off = ['tests=disabled', 'bench=disabled', 'examples=disabled', 'docs=disabled']
-troupe = dependency('troupe', fallback: ['troupe', 'troupe_dep'],
-  default_options: off)
+troupe = dependency('troupe', fallback: ['troupe', 'troupe_dep'])
 test('user', executable('user', 'user.c', dependencies: troupe))
 C
     env PKG_CONFIG_LIBDIR="${ck_pc:-}" \
         meson setup "$work/meson/build" "$work/meson" &&
-        meson test -C "$work/meson/build" user
+        meson test -C "$work/meson/build" &&
+        [ "$(meson test -C "$work/meson/build" --list | wc -l)" -eq 1 ]
 }
 
 # An installed troupe of this machine must not stand in for the subproject.

@@ -33,7 +33,7 @@ struct churn {
     _Atomic uint64_t numbers;
     _Atomic uint64_t handled;
     _Atomic uint64_t dead;
-    _Atomic uint64_t accepted;
+    _Atomic uint64_t sent; /* to children, without those refused */
     _Atomic bool over;
 };
 
@@ -105,6 +105,8 @@ breed(struct breeder *breeder, troupe_self *self)
     for (uint32_t i = 0; i < count; i++) {
         troupe_tell(self, ref, &to_one, &message);
     }
+    atomic_fetch_add_explicit(
+        &churn->sent, count + (way > 1), memory_order_relaxed);
     if (way == 0) {
         (void)troupe_stop_now(self, ref);
     } else if (way == 1) {
@@ -174,7 +176,7 @@ haunt(void *user)
         } else {
             STRESS_CHECK(status == TROUPE_OK, "%s", troupe_status_name(status));
             STRESS_CHECK(!kept[i].is_dead, "a dead actor took a message");
-            atomic_fetch_add(&churn->accepted, 1);
+            atomic_fetch_add(&churn->sent, 1);
         }
         if (test_random_below(&self->rng, 64) == 0) {
             (void)troupe_path(churn->system, kept[i].ref, path, sizeof path);
@@ -227,6 +229,10 @@ run(struct test_rng *rng)
     STRESS_CHECK(counters.refused == atomic_load(&churn->dead),
         "%" PRIu64 " refused, seen %" PRIu64, counters.refused,
         atomic_load(&churn->dead));
+    STRESS_CHECK(atomic_load(&churn->sent) ==
+                     atomic_load(&churn->handled) + counters.dead,
+        "%" PRIu64 " sent, %" PRIu64 " handled, %" PRIu64 " dead",
+        atomic_load(&churn->sent), atomic_load(&churn->handled), counters.dead);
     stress_close(churn->system);
     free(churn);
     return lives;

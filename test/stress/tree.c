@@ -22,7 +22,7 @@ struct tree {
     troupe_system *system;
     _Atomic bool over;
     _Atomic uint64_t spawned;
-    _Atomic uint64_t found;
+    _Atomic uint64_t refused;
     int null_fd;
 };
 
@@ -181,12 +181,17 @@ look_up(struct parent *self)
     if (status != TROUPE_OK) {
         return;
     }
-    atomic_fetch_add(&self->tree->found, 1);
     (void)troupe_path(self->tree->system, ref, found, sizeof found);
     STRESS_CHECK(found[0] == '\0' || strstr(found, path) != NULL, "%s at %s",
         found, path);
     (void)troupe_depth(self->tree->system, ref);
-    (void)!troupe_post(self->tree->system, ref, &go, NULL);
+    status = troupe_post(self->tree->system, ref, &go, NULL);
+    STRESS_CHECK(status == TROUPE_OK || status == TROUPE_E_DEAD ||
+                     status == TROUPE_E_CLOSED,
+        "%s", troupe_status_name(status));
+    if (status != TROUPE_OK) {
+        atomic_fetch_add(&self->tree->refused, 1);
+    }
 }
 
 static void *
@@ -235,6 +240,7 @@ run(struct test_rng *rng)
     struct tree *tree = stress_zeroed(1, sizeof *tree);
     struct parent parents[PARENTS];
     struct parent watchers[WATCHERS];
+    uint64_t refused;
     uint64_t spawned;
 
     tree->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -278,6 +284,10 @@ run(struct test_rng *rng)
     for (uint32_t i = 0; i < threads; i++) {
         stress_join(watchers[i].thread);
     }
+    refused = stress_counters(tree->system).refused;
+    STRESS_CHECK(refused == atomic_load(&tree->refused),
+        "%" PRIu64 " refused, seen %" PRIu64, refused,
+        atomic_load(&tree->refused));
     stress_close(tree->system);
     (void)close(tree->null_fd);
     spawned = atomic_load(&tree->spawned);

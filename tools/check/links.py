@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Relative links in Markdown lead to a file, and to its heading if they say."""
+"""Relative links in Markdown lead to a file, and to its heading if they say.
+
+A page that is named anywhere else, in code or in a comment, is in the tree.
+"""
 import re
 import urllib.parse
 
@@ -10,11 +13,17 @@ CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|"
                   r"^\[[^\]]+\]:\s+(\S+)", re.M)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.M)
+NAME = re.compile(r"[\w-]+\.md\b(?![\w*(])")
+TEXTS = {".c", ".h", ".cc", ".md", ".py", ".sh", ".build", ".def", ".txt", ".scd"}
 SKIPPED = re.compile(r"(^|/)(build[^/]*|out|\.git|subprojects|target)(/|$)")
 
 
 def without_code(text):
     return CODE.sub("", FENCE.sub("", text))
+
+
+def without_links(text):
+    return LINK.sub("", FENCE.sub("", text))
 
 
 def anchors(path):
@@ -50,6 +59,16 @@ for page in pages:
         elif anchor and target.suffix == ".md" \
                 and anchor not in anchors(target):
             faults.append(f"{where}: {link}: no such heading")
+names = {page.name for page in pages}
+for path in sorted(top.rglob("*")):
+    where = path.relative_to(top).as_posix()
+    if path.suffix not in TEXTS or SKIPPED.search(where) \
+            or where.startswith("tools/check/") or not path.is_file():
+        continue  # the checks name pages that are planted
+    text = path.read_text()
+    for name in NAME.findall(without_links(text) if path in pages else text):
+        if name not in names and not name.startswith("NNNN-"):
+            faults.append(f"{where}: {name} is not in the tree")
 if not pages:
     faults.append(f"{top}: no Markdown")
 finish(faults, f"{count} links in {len(pages)} pages")
