@@ -16,7 +16,8 @@
 
 static const char *const variables[] = {"TROUPE_WORKERS", "TROUPE_THROUGHPUT",
     "TROUPE_SPIN_US", "TROUPE_STEAL", "TROUPE_MAX_ACTORS",
-    "TROUPE_STOP_GRACE_MS", "TROUPE_LOG", "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
+    "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS", "TROUPE_LOG",
+    "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
 
 #define VARIABLES (sizeof variables / sizeof *variables)
 
