@@ -25,6 +25,7 @@ struct trp_letter {
     uint32_t holders;                 /* under lock: the store, visitors */
     uint32_t replays;
     uint64_t id;
+    uint64_t arrival; /* grows with every arrival */
     uint64_t when_ns;
     struct trp_box *box; /* payload NULL: not kept */
     troupe_ref recipient;
@@ -82,14 +83,14 @@ find_locked(struct trp_dead_letters *store, uint64_t id)
     return letter;
 }
 
-/* D1: behind all that are not newer. Nearly always at the end. */
+/* D1. Nearly always at the end. */
 static void
 link_locked(struct trp_dead_letters *store, struct trp_letter *letter)
 {
     struct trp_letter **bucket = bucket_of(store, letter->id);
     struct trp_letter *older = store->newest;
 
-    while (older != NULL && older->when_ns > letter->when_ns) {
+    while (older != NULL && older->arrival > letter->arrival) {
         older = older->older;
     }
     letter->older = older;
@@ -212,7 +213,8 @@ keep(troupe_system *system, struct trp_local *local,
         return;
     }
     trp_lock_acquire(&store->lock);
-    letter->when_ns = troupe_now_ns(system); /* here: D1 is cheap then */
+    letter->arrival = ++store->arrivals;
+    letter->when_ns = troupe_now_ns(system);
     if (letter->id == 0) {
         letter->id = ++store->last_id;
     }

@@ -12,7 +12,7 @@
  * callback runs. Who visits entries holds them; the last holder frees one.
  *
  * Invariants
- *   D1  An entry is in both or in none; the list is in the order of when_ns.
+ *   D1  An entry is in both or in none; the list is in the order of arrival.
  *   D2  An id is in the store or in the box of one message under way
  *       (trp_box_replay), never in both: a replay takes it out before it sends.
  *   D3  The store never writes to a payload, and hands out copies of all that
@@ -35,6 +35,7 @@ struct trp_dead_letters {
     struct trp_lock lock;
     uint32_t count;
     uint64_t last_id;
+    uint64_t arrivals;
     struct trp_letter *oldest, *newest;
     struct trp_letter **bucket;
 };
