@@ -630,6 +630,7 @@ Test(system, describe_has_a_line_per_tunable)
     cr_assert_not_null(strstr(text, "TROUPE_WORKERS=3 (option)"), "%s", text);
     cr_assert_not_null(strstr(text, "TROUPE_THROUGHPUT=77 (option)"));
     cr_assert_not_null(strstr(text, "TROUPE_STEAL=on (default)"));
+    cr_assert_not_null(strstr(text, "TROUPE_DEAD_LETTERS=count (default)"));
     test_close(system);
 }
 
