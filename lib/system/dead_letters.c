@@ -337,9 +337,16 @@ trp_dead_letters_fini(troupe_system *system)
     if (store->bucket == NULL) {
         return;
     }
-    /* In a forked child somebody else may hold the lock for ever. */
-    trp_store_relaxed(&store->lock.state, 0); /* relaxed: one thread is left */
-    (void)clear(system);
+    if (trp_core_is_alive(&system->core)) {
+        (void)clear(system);
+    }
+    /* A forked child: lock, pools and payloads are the parent's. */
+    while (store->oldest != NULL) {
+        struct trp_letter *letter = store->oldest;
+
+        store->oldest = letter->newer;
+        trp_heap_free(&system->core.heap, letter, letter->bytes);
+    }
     trp_heap_free(&system->core.heap, store->bucket,
         store->buckets * sizeof(struct trp_letter *));
 }

@@ -1115,6 +1115,27 @@ Test(deadletter, there_is_one_line_per_second_with_the_number_of_the_others)
     test_close(the_system);
 }
 
+Test(deadletter, without_memory_only_the_copy_is_lost)
+{
+    troupe_dead_letter_options store = {sizeof store, 4, 0, 0};
+    troupe_system_options options = test_options();
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.log.write = keep_line;
+    options.log.max_level = TROUPE_LOG_WARN;
+    options.dead_letters = &store;
+    the_system = test_open(&options);
+    (void)dead_actor();
+    troupe_fail_allocation(the_system, 1);
+    troupe_post_tell(the_system, TROUPE_NONE, &test_empty, NULL);
+    troupe_fail_allocation(the_system, 0);
+    cr_assert_eq(list_all(), 0);
+    cr_assert_eq(test_letters.total, 1);
+    cr_assert_eq(test_counters(the_system).dead, 1);
+    cr_assert_eq(logged.count, 2, "that it was lost, and that it died");
+    test_close(the_system);
+}
+
 static void
 stop_with_a_queue(troupe_log_level level)
 {
