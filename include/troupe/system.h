@@ -50,7 +50,8 @@ typedef struct troupe_system_options {
     const char *cgroup_root; /* for tests; NULL = /sys/fs/cgroup */
     troupe_log_hook log;
     troupe_dead_letter_hook dead_letter;
-    troupe_alloc_fn alloc; /* both or neither */
+    const troupe_dead_letter_options *dead_letters; /* TROUPE_DEAD_LETTERS */
+    troupe_alloc_fn alloc;                          /* both or neither */
     troupe_free_fn free;
     void *alloc_user;
 } troupe_system_options;

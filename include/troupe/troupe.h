@@ -27,6 +27,7 @@
 /* the system and its surroundings */
 #include <troupe/deadletter.h>
 #include <troupe/driven.h>
+#include <troupe/event.h>
 #include <troupe/port.h>
 #include <troupe/system.h>
 

@@ -360,6 +360,13 @@ place(struct trp_core *core, troupe_ref parent, uint32_t index,
     return status;
 }
 
+static bool
+has_life_listeners(const struct trp_core *core)
+{
+    /* relaxed: who subscribes meanwhile may miss one. */
+    return TRP_UNLIKELY(trp_load_relaxed(&core->life_listeners) != 0);
+}
+
 troupe_status
 trp_cell_create(struct trp_core *core, struct trp_local *local,
     troupe_ref parent, const struct trp_birth *birth, troupe_ref *ref)
@@ -418,6 +425,11 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     /* From here on it can be seen from outside. */
     trp_store_release(&cell->kind, (uint8_t)birth->kind); /* pairs: cell.kind */
     *ref = trp_cell_ref(core, cell);
+    if (birth->kind == TRP_KIND_ACTOR && has_life_listeners(core)) {
+        const struct trp_life life = {{.actor = *ref}, parent, birth->type};
+
+        core->on_started(core, local, &life);
+    }
     /* Under a lock senders leave the word alone while S is set: so we look. */
     if ((trp_cell_flags(cell) & TRP_CELL_STARTING) != 0 ||
         (rules != TRP_POOL_NONE &&
@@ -485,10 +497,15 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
     uint32_t parent = trp_load_relaxed(&cold->parent);
     troupe_ref waiting = TROUPE_NONE;
     uint32_t rules = trp_load_relaxed(&cell->rules); /* relaxed: ours */
+    struct trp_life life = {.exit = *exit};
+    bool is_actor = trp_cell_kind(cell) == TRP_KIND_ACTOR;
     struct trp_extra *extra;
 
-    free_state(core, local, cell,
-        state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
+    life.type = trp_load_relaxed(&cold->type); /* relaxed: same */
+    if (parent != 0) {                         /* C3: it lives still */
+        life.parent = trp_cell_ref(core, trp_cell_at(core, parent));
+    }
+    free_state(core, local, cell, state_bytes(life.type));
     extra = end_life(core, cell, cold);
     trp_rules_free(core, rules);
     if (parent != 0) {
@@ -499,7 +516,13 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
              watcher = watcher->next) {
             trp_watch_notify(core, local, watcher->ref, exit);
         }
+        if (extra->subscriptions != NULL) {
+            core->on_subscriber_gone(core, extra->subscriptions);
+        }
         free_extra(core, extra);
+    }
+    if (is_actor && has_life_listeners(core)) {
+        core->on_stopped(core, local, &life);
     }
     /* relaxed: ours until it is given back. */
     if (trp_load_relaxed(&cell->generation) != core->first_generation) {

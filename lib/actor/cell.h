@@ -126,7 +126,8 @@ struct trp_extra {
     /* under the cell's lock */
     struct trp_watcher *watchers;
     /* owner of S */
-    troupe_behaviour_fn *stack; /* below the current one */
+    struct trp_subscription *subscriptions; /* system/events.h */
+    troupe_behaviour_fn *stack;             /* below the current one */
     uint32_t stack_used, stack_capacity;
 };
 

@@ -14,8 +14,17 @@
 #include "queue/ring.h"
 #include "sched/worker.h"
 
+struct trp_box;
 struct trp_cell;
 struct trp_cold;
+struct trp_subscription;
+
+/* What an event about an actor tells. */
+struct trp_life {
+    troupe_exit exit;
+    troupe_ref parent;
+    const troupe_actor_type *type;
+};
 
 /* X(name): one column of the books; see troupe/counters.h. */
 #define TRP_BOOKS_MAP(X)                                                       \
@@ -87,7 +96,21 @@ struct trp_core {
     uint32_t stash_capacity;
     const char *name;
     troupe_dead_letter_hook dead_letter;
-    void (*on_user_gone)(struct trp_core *core);     /* /user has stopped */
+    void (*on_user_gone)(struct trp_core *core); /* /user has stopped */
+    /* a message nobody handles; `box` is what it lies in, or NULL */
+    void (*on_dead_letter)(struct trp_core *core, struct trp_local *local,
+        const troupe_dead_letter *letter, struct trp_box *box);
+    /*
+     * While life_listeners is not 0. Before the first turn; after the last,
+     * when the name is free again.
+     */
+    void (*on_started)(struct trp_core *core, struct trp_local *local,
+        const struct trp_life *life);
+    void (*on_stopped)(struct trp_core *core, struct trp_local *local,
+        const struct trp_life *life);
+    /* Of an actor that has gone; they are freed. */
+    void (*on_subscriber_gone)(
+        struct trp_core *core, struct trp_subscription *first);
     uint64_t (*now_ns)(const struct trp_core *core); /* virtual, if it is */
     /* a behaviour asked for a payload of another size */
     void (*on_mismatch)(
@@ -100,10 +123,11 @@ struct trp_core {
 
     /* any thread */
     TRP_ALIGNED(64) TRP_ATOMIC(uint32_t) closing; /* a stop was requested */
-    TRP_ATOMIC(uint32_t) cold_committed;          /* cells with a cold part */
-    struct trp_lock names;                        /* the registry, all extras */
-    struct trp_registry_table *registry;          /* under names */
-    TRP_ALIGNED(64) struct trp_books foreign;     /* threads without a worker */
+    TRP_ATOMIC(uint32_t) life_listeners;      /* subscriptions to such events */
+    TRP_ATOMIC(uint32_t) cold_committed;      /* cells with a cold part */
+    struct trp_lock names;                    /* the registry, all extras */
+    struct trp_registry_table *registry;      /* under names */
+    TRP_ALIGNED(64) struct trp_books foreign; /* threads without a worker */
 };
 
 static inline struct trp_core *

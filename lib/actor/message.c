@@ -100,6 +100,69 @@ trp_box_alias(
     return alias;
 }
 
+struct trp_box *
+trp_box_replay(struct trp_core *core, struct trp_local *local,
+    struct trp_box *shared, uint64_t id, uint32_t replays)
+{
+    struct trp_box *box = raw_box(core, local, sizeof(struct trp_replay));
+    const struct trp_replay replay = {shared, id, replays};
+
+    if (box != NULL) {
+        box->msg = shared->msg;
+        memcpy(box + 1, &replay, sizeof replay);
+        trp_store_relaxed(&box->refs, TRP_BOX_REPLAY); /* relaxed: new */
+    }
+    return box;
+}
+
+/* Everything a message of this type says of itself is true. */
+static bool
+can_be_copied(const troupe_msg *msg)
+{
+    const troupe_msg_type *type = msg->type;
+
+    if (type->size < sizeof *type || type->tag == 0 || type->drop != NULL) {
+        return false;
+    }
+    return msg->payload != NULL || (msg->bytes == 0 && type->bytes == 0 &&
+                                       type->tag < TROUPE_TAG_RESERVED);
+}
+
+struct trp_box *
+trp_box_capture(struct trp_core *core, struct trp_local *local,
+    const troupe_msg *msg, struct trp_box *box)
+{
+    struct trp_box *kept;
+
+    if (box != NULL && (msg->type->flags & TROUPE_MSG_SHARED) != 0) {
+        struct trp_box *base = trp_box_base(box);
+
+        kept = trp_box_alias(core, local, base);
+        if (kept != NULL) {
+            /* relaxed: whoever shows it to us holds one. */
+            trp_add_relaxed(&base->refs, 1);
+            kept->msg.sender = msg->sender;
+        }
+        return kept;
+    }
+    if (can_be_copied(msg)) {
+        kept = trp_box_new(core, local, msg->type, msg->bytes);
+        if (kept != NULL && msg->bytes != 0) {
+            memcpy(kept->msg.payload, msg->payload, msg->bytes);
+        }
+    } else {
+        kept = trp_box_new(core, local, msg->type, 0);
+        if (kept != NULL) {
+            kept->msg.payload = NULL;
+            kept->msg.bytes = msg->bytes;
+        }
+    }
+    if (kept != NULL) {
+        kept->msg.sender = msg->sender;
+    }
+    return kept;
+}
+
 void
 trp_box_release(struct trp_local *local, struct trp_box *box, bool drop)
 {
@@ -109,7 +172,7 @@ trp_box_release(struct trp_local *local, struct trp_box *box, bool drop)
      */
     uint32_t refs = trp_load_acquire(&box->refs); /* pairs: box.refs */
 
-    if (TRP_UNLIKELY(refs == TRP_BOX_ALIAS)) {
+    if (trp_box_is_alias(refs)) {
         struct trp_box *shared = trp_box_base(box);
 
         free_box(local, box);
@@ -120,7 +183,7 @@ trp_box_release(struct trp_local *local, struct trp_box *box, bool drop)
         trp_sub_acq_rel(&box->refs, 1) != 1) { /* pairs: box.refs */
         return;
     }
-    if (drop && box->msg.type->drop != NULL) {
+    if (drop && box->msg.type->drop != NULL && box->msg.payload != NULL) {
         box->msg.type->drop(box->msg.payload, box->msg.bytes);
     }
     free_box(local, box);
@@ -139,7 +202,7 @@ trp_item_own(
         box = trp_item_box(item);
         /* relaxed: one reader stays one. */
         refs = trp_load_relaxed(&box->refs);
-        return refs > 1 && refs != TRP_BOX_ALIAS
+        return refs > 1 && !trp_box_is_alias(refs)
                    ? trp_box_alias(core, local, box)
                    : box;
     }
@@ -213,20 +276,26 @@ trp_message_check(const char *call, const troupe_msg_type *type,
 
 void
 trp_dead_letter(struct trp_core *core, struct trp_local *local,
-    troupe_ref recipient, const troupe_msg *msg, troupe_dead_reason reason)
+    troupe_ref recipient, const troupe_msg *msg, struct trp_box *box,
+    troupe_dead_reason reason)
 {
     trp_book(core, local, dead, 1);
-    trp_dead_letter_show(core, recipient, msg, reason);
+    trp_dead_letter_show(core, local, recipient, msg, box, reason);
 }
 
 void
-trp_dead_letter_show(struct trp_core *core, troupe_ref recipient,
-    const troupe_msg *msg, troupe_dead_reason reason)
+trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
+    troupe_ref recipient, const troupe_msg *msg, struct trp_box *box,
+    troupe_dead_reason reason)
 {
-    if (core->dead_letter.fn != NULL && trp_thread.in_hook == 0) {
-        const troupe_dead_letter letter = {
-            .msg = msg, .recipient = recipient, .reason = reason};
+    const struct trp_replay *replay = trp_box_replay_of(box);
+    const troupe_dead_letter letter = {.msg = msg,
+        .recipient = recipient,
+        .reason = reason,
+        .replays = replay != NULL ? replay->replays : 0};
 
+    core->on_dead_letter(core, local, &letter, box);
+    if (core->dead_letter.fn != NULL && trp_thread.in_hook == 0) {
         trp_thread.in_hook = 1;
         core->dead_letter.fn(
             trp_system_of(core), &letter, core->dead_letter.user);

@@ -34,10 +34,19 @@ struct trp_box {
     struct trp_core *core;
     TRP_ATOMIC(uint32_t) refs; /* readers of a shared payload */
     uint32_t unit;             /* of the pool, or TRP_POOL_NONE: heap */
-    /* payload, or for an alias: the box whose payload it shows */
+    /* payload; or for an alias: the box whose payload it shows; or a replay */
 };
 
-#define TRP_BOX_ALIAS UINT32_MAX /* value of refs */
+/* Values of refs. */
+#define TRP_BOX_ALIAS UINT32_MAX
+#define TRP_BOX_REPLAY (UINT32_MAX - 1) /* an alias that was a dead letter */
+
+/* After the box of a replay. */
+struct trp_replay {
+    struct trp_box *shared; /* as of any alias */
+    uint64_t id;      /* of the letter; its entry is gone from the store */
+    uint32_t replays; /* this one included */
+};
 
 _Static_assert(sizeof(struct trp_box) == 48, "the payload is aligned to 16");
 
@@ -97,6 +106,13 @@ trp_type_name(const troupe_msg_type *type)
     return type->name != NULL ? type->name : "";
 }
 
+/* The box that a message lies in, or NULL. */
+static inline struct trp_box *
+trp_item_box_or_null(const struct trp_item *item)
+{
+    return (item->mark & TRP_MARK_BOXED) != 0 ? trp_item_box(item) : NULL;
+}
+
 /* The view that a behaviour gets. `item` must outlive it. */
 TRP_INLINE void
 trp_item_view(struct trp_item *item, troupe_msg *view)
@@ -124,15 +140,44 @@ void trp_box_forget(struct trp_local *local, struct trp_box *box);
 struct trp_box *trp_box_alias(
     struct trp_core *core, struct trp_local *local, struct trp_box *shared);
 
+/* An alias that remembers which dead letter it was; NULL: no memory. */
+struct trp_box *trp_box_replay(struct trp_core *core, struct trp_local *local,
+    struct trp_box *shared, uint64_t id, uint32_t replays);
+
+static inline bool
+trp_box_is_alias(uint32_t refs)
+{
+    return TRP_UNLIKELY(refs >= TRP_BOX_REPLAY);
+}
+
 /* The box that holds the payload: itself, or what an alias shows. */
 static inline struct trp_box *
 trp_box_base(struct trp_box *box)
 {
     /* relaxed: constant once it is an alias. */
-    return trp_load_relaxed(&box->refs) == TRP_BOX_ALIAS
+    return trp_box_is_alias(trp_load_relaxed(&box->refs))
                ? *(struct trp_box **)(box + 1)
                : box;
 }
+
+/* What a replayed message remembers; NULL for any other. `box` may be NULL. */
+static inline const struct trp_replay *
+trp_box_replay_of(struct trp_box *box)
+{
+    /* relaxed: constant once it is a replay. */
+    return box != NULL && trp_load_relaxed(&box->refs) == TRP_BOX_REPLAY
+               ? (const struct trp_replay *)(const void *)(box + 1)
+               : NULL;
+}
+
+/*
+ * A box that outlives the message, with its sender: a copy, a reader of a
+ * shared payload, or, where the payload owns something, a message of which only
+ * the payload is missing (NULL). `box` is what the message lies in, or NULL.
+ * NULL: no memory.
+ */
+struct trp_box *trp_box_capture(struct trp_core *core, struct trp_local *local,
+    const troupe_msg *msg, struct trp_box *box);
 
 /* An owned message from what an item holds; NULL: no memory. */
 struct trp_box *trp_item_own(
@@ -149,13 +194,16 @@ troupe_status trp_message_check(const char *call, const troupe_msg_type *type,
     const void *payload, size_t bytes);
 
 /*
- * Counts and shows a message that nobody handles. Any thread; takes no lock.
- * The payload is the caller's still.
+ * Counts, keeps and shows a message that nobody handles. Any thread that holds
+ * no lock: hooks run. `box` is what the message lies in, or NULL. The message
+ * is the caller's still.
  */
 void trp_dead_letter(struct trp_core *core, struct trp_local *local,
-    troupe_ref recipient, const troupe_msg *msg, troupe_dead_reason reason);
-/* Only shows it: it is in another column of the books. */
-void trp_dead_letter_show(struct trp_core *core, troupe_ref recipient,
-    const troupe_msg *msg, troupe_dead_reason reason);
+    troupe_ref recipient, const troupe_msg *msg, struct trp_box *box,
+    troupe_dead_reason reason);
+/* The same, but for the count: it is in another column of the books. */
+void trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
+    troupe_ref recipient, const troupe_msg *msg, struct trp_box *box,
+    troupe_dead_reason reason);
 
 #endif /* TRP_ACTOR_MESSAGE_H */

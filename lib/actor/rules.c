@@ -156,7 +156,8 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
         break;
     }
     if (drop->dead_letter) {
-        trp_dead_letter_show(core, recipient, &view, TROUPE_DEAD_DROPPED);
+        trp_dead_letter_show(core, local, recipient, &view,
+            trp_item_box_or_null(item), TROUPE_DEAD_DROPPED);
     }
     if (drop->fn != NULL && trp_thread.in_drop == 0) {
         trp_thread.in_drop = 1;

@@ -90,7 +90,7 @@ troupe_tell(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
             const troupe_msg view = {
                 type, (void *)(uintptr_t)payload, type->bytes, self->ref};
 
-            trp_dead_letter(self->core, self->local, to, &view,
+            trp_dead_letter(self->core, self->local, to, &view, NULL,
                 trp_send_reason(to, status));
         }
     } else {

@@ -45,6 +45,25 @@ void trp_send_tell_outside(troupe_system *system, const char *call,
     troupe_ref to, troupe_ref sender, const troupe_msg_type *type,
     const void *payload);
 
+/*
+ * One payload for receivers that come one after the other: events. A shared
+ * one is stored once, at the first of them. E_INVALID, E_STATE: not begun, and
+ * what the payload owns is the caller's. To an actor that has gone (E_DEAD)
+ * nothing was sent; any other refusal is a dead letter.
+ */
+struct trp_fan {
+    struct trp_sending sending;
+    const troupe_msg_type *type;
+    const void *payload;
+    struct trp_box *box; /* of a shared one */
+};
+
+troupe_status trp_fan_begin(struct trp_fan *fan,
+    const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload);
+troupe_status trp_fan_to(struct trp_fan *fan, troupe_ref to);
+void trp_fan_end(struct trp_fan *fan);
+
 /* Payload of TROUPE_TAG_FAILURE. */
 void trp_send_failure(const struct trp_sending *sending, int32_t code);
 

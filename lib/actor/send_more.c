@@ -179,6 +179,20 @@ trp_send_reason(troupe_ref to, troupe_status status)
 static const troupe_msg_type invalid_type = {
     sizeof(troupe_msg_type), "invalid", 0, TROUPE_TAG_RESERVED, 0, NULL};
 
+/* A tell that was refused and is in a box: what the payload owns is, too. */
+static void
+lose_box(const struct trp_sending *sending, struct trp_box *box,
+    const troupe_msg *view, troupe_status status)
+{
+    troupe_msg boxed = box->msg;
+
+    (void)move_on(sending, view->type, view->payload);
+    boxed.sender = sending->sender;
+    trp_dead_letter(sending->core, sending->local, sending->to, &boxed, box,
+        trp_send_reason(sending->to, status));
+    trp_box_release(sending->local, box, true);
+}
+
 void
 trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     const void *payload, size_t bytes)
@@ -195,7 +209,6 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     status = trp_send_make(sending, type, payload, bytes, &item);
     if (status == TROUPE_E_INVALID || status == TROUPE_E_STATE) {
         view.payload = NULL; /* not of this type, or not the sender's */
-        view.bytes = 0;
     } else if (status == TROUPE_OK) {
         status = trp_mailbox_deliver(
             sending->core, sending->local, sending->to, &item);
@@ -203,9 +216,12 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
             (void)move_on(sending, type, payload);
             return;
         }
-        unmake(sending, &item);
+        if ((item.mark & TRP_MARK_BOXED) != 0) {
+            lose_box(sending, trp_item_box(&item), &view, status);
+            return;
+        }
     }
-    trp_dead_letter(sending->core, sending->local, sending->to, &view,
+    trp_dead_letter(sending->core, sending->local, sending->to, &view, NULL,
         trp_send_reason(sending->to, status));
     if (view.payload != NULL && type->drop != NULL &&
         move_on(sending, type, payload)) { /* tell always takes it */
@@ -238,7 +254,7 @@ trp_send_failure(const struct trp_sending *sending, int32_t code)
     status =
         trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
     if (status != TROUPE_OK) {
-        trp_dead_letter(sending->core, sending->local, sending->to, &view,
+        trp_dead_letter(sending->core, sending->local, sending->to, &view, NULL,
             trp_send_reason(sending->to, status));
     }
 }
@@ -308,7 +324,7 @@ trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg)
         trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
     if (status != TROUPE_OK) {
         trp_dead_letter(sending->core, sending->local, sending->to, msg,
-            trp_send_reason(sending->to, status));
+            trp_box_of(msg), trp_send_reason(sending->to, status));
         trp_box_release(sending->local, trp_box_of(msg), true);
     }
 }
@@ -338,7 +354,7 @@ troupe_forward(troupe_self *self, troupe_ref to)
         self->spent |= TRP_SPENT_TAKEN;
     } else {
         trp_dead_letter(self->core, self->local, to, self->msg,
-            trp_send_reason(to, status));
+            trp_item_box_or_null(self->item), trp_send_reason(to, status));
     }
 }
 
@@ -408,7 +424,7 @@ tell_shared(const struct trp_sending *sending, struct trp_box *box,
             troupe_msg view = box->msg;
 
             view.sender = sending->sender;
-            trp_dead_letter(sending->core, sending->local, to[i], &view,
+            trp_dead_letter(sending->core, sending->local, to[i], &view, box,
                 trp_send_reason(to[i], status));
             trp_box_release(sending->local, box, true);
         }
@@ -427,7 +443,7 @@ tell_nobody(const struct trp_sending *sending, const troupe_ref *to,
 
     for (size_t i = 0; i < count; i++) {
         trp_book(sending->core, sending->local, sent, 1);
-        trp_dead_letter(sending->core, sending->local, to[i], &view,
+        trp_dead_letter(sending->core, sending->local, to[i], &view, NULL,
             trp_send_reason(to[i], TROUPE_E_NOMEM));
     }
     if (type->drop != NULL && move_on(sending, type, payload)) {
@@ -493,9 +509,99 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
         trp_dead_letter(sending.core, sending.local, to[i],
             &(const troupe_msg){
                 type, (void *)(uintptr_t)payload, bytes, sending.sender},
-            trp_send_reason(to[i], status));
+            NULL, trp_send_reason(to[i], status));
     }
     return taken;
+}
+
+/* --- to whoever subscribed ------------------------------------------------ */
+
+troupe_status
+trp_fan_begin(struct trp_fan *fan, const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload)
+{
+    size_t bytes = type != NULL ? type->bytes : 0;
+    troupe_status status =
+        trp_message_check(sending->call, type, payload, bytes);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (is_given_away(sending, type, payload)) {
+        return trp_refuse(TROUPE_E_STATE, sending->call, "payload",
+            "of the current message was given away already", "%s",
+            trp_type_name(type));
+    }
+    if (type->drop != NULL && (type->flags & TROUPE_MSG_SHARED) == 0) {
+        return trp_refuse(TROUPE_E_INVALID, sending->call, "type",
+            "owns something: several receivers need TROUPE_MSG_SHARED", "%s",
+            trp_type_name(type));
+    }
+    *fan =
+        (struct trp_fan){.sending = *sending, .type = type, .payload = payload};
+    return TROUPE_OK;
+}
+
+/* An item for one more receiver. */
+static troupe_status
+make_one_of_many(struct trp_fan *fan, struct trp_item *item)
+{
+    const struct trp_sending *sending = &fan->sending;
+
+    if ((fan->type->flags & TROUPE_MSG_SHARED) == 0) {
+        return trp_send_make(
+            sending, fan->type, fan->payload, fan->type->bytes, item);
+    }
+    if (fan->box == NULL) {
+        fan->box = shared_box(sending, fan->type, fan->payload);
+        if (fan->box == NULL) {
+            return TROUPE_E_NOMEM;
+        }
+    }
+    trp_add_relaxed(&fan->box->refs, 1); /* relaxed: the fan holds one */
+    trp_item_from_box(item, fan->box);
+    item->sender = trp_ref_pack(sending->sender);
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_fan_to(struct trp_fan *fan, troupe_ref to)
+{
+    const struct trp_sending *sending = &fan->sending;
+    troupe_msg view = {fan->type, (void *)(uintptr_t)fan->payload,
+        fan->type->bytes, sending->sender};
+    struct trp_item item = {0};
+    troupe_status status = make_one_of_many(fan, &item);
+    struct trp_box *box = trp_item_box_or_null(&item);
+
+    if (status == TROUPE_OK) {
+        status = trp_mailbox_deliver(sending->core, sending->local, to, &item);
+    }
+    if (status != TROUPE_E_DEAD) {
+        trp_book(sending->core, sending->local, sent, 1);
+    }
+    if (status != TROUPE_OK && status != TROUPE_E_DEAD) {
+        view.payload = box != NULL ? box->msg.payload : view.payload;
+        trp_dead_letter(sending->core, sending->local, to, &view, box,
+            trp_send_reason(to, status));
+    }
+    if (status != TROUPE_OK && box != NULL) { /* the fan keeps what it owns */
+        trp_box_release(sending->local, box, false);
+    }
+    return status;
+}
+
+void
+trp_fan_end(struct trp_fan *fan)
+{
+    const troupe_msg_type *type = fan->type;
+
+    if (fan->box != NULL) {
+        trp_box_release(fan->sending.local, fan->box, true);
+    } else if (type->drop != NULL &&
+               move_on(&fan->sending, type, fan->payload)) {
+        type->drop((void *)(uintptr_t)fan->payload, type->bytes);
+    }
 }
 
 /* --- outside -------------------------------------------------------------- */

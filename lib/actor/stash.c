@@ -72,7 +72,8 @@ trp_stash_bury(struct troupe_self *self, struct trp_cell *cell)
 
         show_stashed(rules);
         trp_item_view(&entry.item, &view);
-        trp_dead_letter(self->core, self->local, ref, &view, TROUPE_DEAD_STASH);
+        trp_dead_letter(self->core, self->local, ref, &view,
+            trp_item_box_or_null(&entry.item), TROUPE_DEAD_STASH);
         trp_item_release(self->local, &entry.item);
     }
 }

@@ -147,8 +147,8 @@ drain(struct troupe_self *self, struct trp_cell *cell,
                 troupe_msg view;
 
                 trp_item_view(&item, &view);
-                trp_dead_letter(
-                    core, self->local, ref, &view, TROUPE_DEAD_STOPPED);
+                trp_dead_letter(core, self->local, ref, &view,
+                    trp_item_box_or_null(&item), TROUPE_DEAD_STOPPED);
                 trp_item_release(self->local, &item);
             }
         }

@@ -141,7 +141,7 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
             trp_count(&turn->local->books.handled, UINT64_MAX);
             trp_dead_letter(turn->core, turn->local,
                 trp_cell_ref(turn->core, turn->cell), view,
-                TROUPE_DEAD_UNHANDLED);
+                trp_item_box_or_null(self->item), TROUPE_DEAD_UNHANDLED);
         }
         return NEXT_GO_ON;
     case TROUPE_DONE:

@@ -24,8 +24,8 @@ trp_watch_notify(struct trp_core *core, struct trp_local *local,
         troupe_msg view;
 
         trp_item_view(&item, &view);
-        trp_dead_letter(
-            core, local, watcher, &view, trp_send_reason(watcher, status));
+        trp_dead_letter(core, local, watcher, &view, NULL,
+            trp_send_reason(watcher, status));
     }
 }
 

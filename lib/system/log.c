@@ -87,6 +87,19 @@ format_line(const struct trp_log *log, uint64_t now_ns,
     }
 }
 
+bool
+trp_log_is_due(struct trp_log *log, enum trp_log_kind kind, uint64_t now_ns)
+{
+    /* relaxed: a look; admit_locked() decides. */
+    bool is_due = now_ns >= trp_load_relaxed(&log->kind[kind].next_ns);
+
+    if (!is_due) {
+        /* relaxed: statistic. */
+        trp_add_relaxed(&log->kind[kind].suppressed, 1);
+    }
+    return is_due;
+}
+
 /* Whether a line of this kind may go out now. */
 static bool
 admit_locked(struct trp_log *log, enum trp_log_kind kind, uint64_t now_ns,
@@ -96,15 +109,13 @@ admit_locked(struct trp_log *log, enum trp_log_kind kind, uint64_t now_ns,
     if (kind == TRP_LOG_USER) {
         return true;
     }
-    if (log->kind[kind].seen &&
-        now_ns - log->kind[kind].last_ns < ONCE_PER_NS) {
-        log->kind[kind].suppressed++;
+    if (!trp_log_is_due(log, kind, now_ns)) {
         return false;
     }
-    log->kind[kind].seen = true;
-    log->kind[kind].last_ns = now_ns;
-    *suppressed = log->kind[kind].suppressed;
-    log->kind[kind].suppressed = 0;
+    /* relaxed, all of them: a time under lock, and a statistic. */
+    trp_store_relaxed(&log->kind[kind].next_ns, now_ns + ONCE_PER_NS);
+    *suppressed = trp_load_relaxed(&log->kind[kind].suppressed);
+    trp_sub_relaxed(&log->kind[kind].suppressed, *suppressed);
     return true;
 }
 

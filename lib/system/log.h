@@ -15,6 +15,8 @@ enum trp_log_kind {
     TRP_LOG_WORKERS,
     TRP_LOG_MISMATCH,
     TRP_LOG_STOP,
+    TRP_LOG_LETTER,
+    TRP_LOG_LETTER_LOST,
     TRP_LOG_KINDS
 };
 
@@ -23,12 +25,10 @@ struct trp_log {
     troupe_log_hook hook;
     const char *name;
 
-    /* under lock: lines come one at a time */
-    struct trp_lock lock;
+    struct trp_lock lock; /* lines come one at a time */
     struct {
-        uint64_t last_ns;
-        uint32_t suppressed;
-        bool seen;
+        TRP_ATOMIC(uint64_t) next_ns;    /* written under lock, read by all */
+        TRP_ATOMIC(uint32_t) suppressed; /* any thread adds */
     } kind[TRP_LOG_KINDS];
 };
 
@@ -38,6 +38,13 @@ trp_log_is_on(const struct trp_log *log, troupe_log_level level)
     return log->hook.max_level != TROUPE_LOG_OFF && level >= TROUPE_LOG_ERROR &&
            level <= log->hook.max_level;
 }
+
+/*
+ * Would a line of this kind go out now? If not it counts as held back: for who
+ * asks before making a costly text. Takes no lock.
+ */
+bool trp_log_is_due(
+    struct trp_log *log, enum trp_log_kind kind, uint64_t now_ns);
 
 /* One line. `source` NULL: the name of the system. errno is kept. */
 void trp_log_write(struct trp_log *log, uint64_t now_ns, enum trp_log_kind kind,

@@ -119,7 +119,8 @@ drain(troupe_port *port, struct trp_local *local)
             troupe_msg view;
 
             trp_item_view(&item, &view);
-            trp_dead_letter(core, local, port->ref, &view, TROUPE_DEAD_STOPPED);
+            trp_dead_letter(core, local, port->ref, &view,
+                trp_item_box_or_null(&item), TROUPE_DEAD_STOPPED);
             trp_item_release(local, &item);
         }
         if (trp_ring_is_drained(&port->cursor, &core->segments,

@@ -276,8 +276,10 @@ make_system(troupe_system *system, const troupe_system_options *options,
         (uint32_t)system->tunables.value[TRP_TROUPE_STASH_CAPACITY];
     core->now_ns = now_ns;
     core->dead_letter = options->dead_letter;
+    core->on_dead_letter = trp_dead_letters_arrive;
     core->on_user_gone = on_user_gone;
     core->on_mismatch = on_mismatch;
+    trp_events_init(system);
     core->first_generation =
         system->is_simulation
             ? 1
@@ -302,6 +304,11 @@ make_system(troupe_system *system, const troupe_system_options *options,
     if (status == TROUPE_OK) {
         status = make_guardians(core);
     }
+    if (status == TROUPE_OK &&
+        !trp_dead_letters_init(system, options->dead_letters,
+            system->tunables.value[TRP_TROUPE_DEAD_LETTERS])) {
+        status = TROUPE_E_NOMEM;
+    }
     return status;
 }
 
@@ -313,6 +320,8 @@ free_system(troupe_system *system)
     struct trp_heap heap = core->heap;
     uint32_t count = core->sched.allocated;
 
+    trp_dead_letters_fini(system);
+    trp_events_fini(system);
     trp_core_fini_cells(core);
     trp_heap_free(&core->heap, core->locals, count * sizeof *core->locals);
     trp_heap_free(
@@ -380,6 +389,7 @@ troupe_status
 troupe_system_create(const troupe_system_options *given, troupe_system **result)
 {
     troupe_system_options options = {0};
+    troupe_dead_letter_options letters;
     struct trp_tunables tunables;
     struct trp_sched_options sched;
     struct trp_heap heap;
@@ -392,6 +402,11 @@ troupe_system_create(const troupe_system_options *given, troupe_system **result)
     }
     if (given != NULL) {
         status = trp_options_copy(&options, sizeof options, given, create_call);
+    }
+    if (status == TROUPE_OK && options.dead_letters != NULL) {
+        status = trp_options_copy(
+            &letters, sizeof letters, options.dead_letters, create_call);
+        options.dead_letters = &letters;
     }
     if (status == TROUPE_OK) {
         status = check_options(&options);

@@ -6,6 +6,8 @@
 #include <troupe/system.h>
 
 #include "actor/core.h"
+#include "system/dead_letters.h"
+#include "system/events.h"
 #include "system/log.h"
 #include "system/tunables.h"
 
@@ -20,6 +22,8 @@ struct troupe_system {
     void *fork_page;    /* core.alive is in it */
 
     struct trp_log log;
+    struct trp_dead_letters dead_letters;
+    struct trp_events events;
 
     /* any thread */
     TRP_ALIGNED(64) TRP_ATOMIC(uint64_t) virtual_ns; /* driver writes */

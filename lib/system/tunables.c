@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum unit { COUNT, US, MS, STEAL, LEVEL, FORMAT, SEED };
+enum unit { COUNT, US, MS, STEAL, LETTERS, LEVEL, FORMAT, SEED };
 
 static const struct tunable {
     const char *variable;
@@ -43,6 +43,7 @@ words_of(enum unit unit)
     case COUNT:
     case US:
     case MS:
+    case LETTERS:
     case SEED:
         break;
     }
@@ -59,6 +60,8 @@ rule_of(const struct tunable *tunable)
         return "must be error, warn, info, debug or off";
     case FORMAT:
         return "must be text or json";
+    case LETTERS:
+        return "must be off, count or between 1 and 1000000";
     case COUNT:
     case US:
     case MS:
@@ -87,11 +90,30 @@ parse_number(const char *text, uint64_t *value)
     return true;
 }
 
+/* off, count, or how many are kept. */
+static bool
+parse_letters(const char *text, uint64_t *value)
+{
+    if (strcmp(text, "count") == 0) {
+        *value = TRP_DEAD_LETTERS_COUNT;
+        return true;
+    }
+    if (strcmp(text, "off") == 0) {
+        *value = TRP_DEAD_LETTERS_OFF;
+        return true;
+    }
+    return parse_number(text, value) && *value != TRP_DEAD_LETTERS_COUNT &&
+           *value <= list[TRP_TROUPE_DEAD_LETTERS].most;
+}
+
 static bool
 parse(const struct tunable *tunable, const char *text, uint64_t *value)
 {
     const char *const *words = words_of(tunable->unit);
 
+    if (tunable->unit == LETTERS) {
+        return parse_letters(text, value);
+    }
     if (words == NULL) {
         return parse_number(text, value) && *value >= tunable->least &&
                *value <= tunable->most;
@@ -121,6 +143,11 @@ option_of(const troupe_system_options *options, size_t index, uint64_t *given)
     *given = value;
     if (index == TRP_TROUPE_SPIN_US && value == TROUPE_SPIN_NEVER) {
         return 0;
+    }
+    if (index == TRP_TROUPE_DEAD_LETTERS && value != 0) {
+        value = options->dead_letters->capacity;
+        *given = value != 0 ? value : 1; /* said, even if it says none */
+        return value;
     }
     if (list[index].unit == MS) { /* rounded up: 1 ns is not "none" */
         return value / 1000000 + (value % 1000000 != 0);
@@ -182,6 +209,11 @@ trp_tunables_describe(
 
         if (words != NULL) {
             snprintf(value, sizeof value, "%s", words[tunables->value[i]]);
+        } else if (list[i].unit == LETTERS &&
+                   (tunables->value[i] == TRP_DEAD_LETTERS_COUNT ||
+                       tunables->value[i] == TRP_DEAD_LETTERS_OFF)) {
+            snprintf(value, sizeof value, "%s",
+                tunables->value[i] == TRP_DEAD_LETTERS_OFF ? "off" : "count");
         } else {
             snprintf(value, sizeof value, "%llu",
                 (unsigned long long)tunables->value[i]);

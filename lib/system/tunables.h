@@ -17,6 +17,10 @@ enum trp_tunable {
     TRP_TUNABLES
 };
 
+/* Values of TROUPE_DEAD_LETTERS that are no size. */
+#define TRP_DEAD_LETTERS_COUNT 0
+#define TRP_DEAD_LETTERS_OFF UINT64_MAX
+
 enum trp_source {
     TRP_SOURCE_DEFAULT,
     TRP_SOURCE_ENVIRONMENT,

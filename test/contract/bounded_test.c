@@ -555,7 +555,7 @@ static const troupe_mailbox_options seven = {
     .size = TROUPE_OPTIONS(troupe_mailbox_options),
     .capacity = 7};
 
-/* The message in its handler does not wait: design.md 10.8. */
+/* It is not waiting any more. */
 Test(bounded, the_message_being_handled_does_not_count)
 {
     troupe_ref doer = test_spawn_doer_with(the_system, &seven);

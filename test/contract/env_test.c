@@ -16,7 +16,8 @@
 
 static const char *const variables[] = {"TROUPE_WORKERS", "TROUPE_THROUGHPUT",
     "TROUPE_SPIN_US", "TROUPE_STEAL", "TROUPE_MAX_ACTORS",
-    "TROUPE_STOP_GRACE_MS", "TROUPE_LOG", "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
+    "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS", "TROUPE_LOG",
+    "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
 
 #define VARIABLES (sizeof variables / sizeof *variables)
 
@@ -106,6 +107,14 @@ Test(env, good_values_are_taken)
         "TROUPE_MAX_ACTORS", "1000", "TROUPE_MAX_ACTORS=1000 (environment)");
     expect_line("TROUPE_STOP_GRACE_MS", "250",
         "TROUPE_STOP_GRACE_MS=250 (environment)");
+    expect_line(
+        "TROUPE_DEAD_LETTERS", "off", "TROUPE_DEAD_LETTERS=off (environment)");
+    expect_line("TROUPE_DEAD_LETTERS", "count",
+        "TROUPE_DEAD_LETTERS=count (environment)");
+    expect_line(
+        "TROUPE_DEAD_LETTERS", "1", "TROUPE_DEAD_LETTERS=1 (environment)");
+    expect_line("TROUPE_DEAD_LETTERS", "1000000",
+        "TROUPE_DEAD_LETTERS=1000000 (environment)");
     expect_line("TROUPE_LOG", "error", "TROUPE_LOG=error (environment)");
     expect_line("TROUPE_LOG", "off", "TROUPE_LOG=off (environment)");
     expect_line(
@@ -188,7 +197,7 @@ Test(env, numbers_that_do_not_parse_are_refused)
         "on", "four", "1,5", "\n", "1\n", "--", "\xc2\xb2"};
     static const char *const numbers[] = {"TROUPE_WORKERS", "TROUPE_THROUGHPUT",
         "TROUPE_SPIN_US", "TROUPE_MAX_ACTORS", "TROUPE_STOP_GRACE_MS",
-        "TROUPE_SEED"};
+        "TROUPE_DEAD_LETTERS", "TROUPE_SEED"};
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
@@ -224,6 +233,47 @@ Test(env, numbers_out_of_range_are_refused)
     expect_bad("TROUPE_MAX_ACTORS", "16000001");
     expect_bad("TROUPE_STOP_GRACE_MS", "0");
     expect_bad("TROUPE_STOP_GRACE_MS", "3600001");
+    expect_bad("TROUPE_DEAD_LETTERS", "0");
+    expect_bad("TROUPE_DEAD_LETTERS", "1000001");
+    expect_bad("TROUPE_DEAD_LETTERS", "18446744073709551615");
+}
+
+static bool
+never(const troupe_dead_letter_entry *entry, void *user)
+{
+    (void)entry;
+    (void)user;
+    return true;
+}
+
+Test(env, a_store_of_dead_letters_comes_from_the_variable_or_the_option)
+{
+    static const troupe_dead_letter_options none = {sizeof none, 0, 0, 0};
+    static const troupe_dead_letter_options five = {sizeof five, 5, 0, 0};
+    troupe_system_options options = reading_options();
+    troupe_system *system;
+    char line[256];
+
+    cr_assert_eq(setenv("TROUPE_DEAD_LETTERS", "17", 1), 0);
+    system = test_open(&options);
+    cr_assert_eq(
+        troupe_dead_letters_list(system, NULL, never, NULL), TROUPE_OK);
+    test_close(system);
+    options.dead_letters = &none;
+    system = test_open(&options);
+    line_of(system, "TROUPE_DEAD_LETTERS", line);
+    cr_assert_str_eq(line, "TROUPE_DEAD_LETTERS=count (option)");
+    cr_assert_eq(
+        troupe_dead_letters_list(system, NULL, never, NULL), TROUPE_E_STATE);
+    test_close(system);
+    cr_assert_eq(setenv("TROUPE_DEAD_LETTERS", "off", 1), 0);
+    options.dead_letters = &five;
+    system = test_open(&options);
+    line_of(system, "TROUPE_DEAD_LETTERS", line);
+    cr_assert_str_eq(line, "TROUPE_DEAD_LETTERS=5 (option)");
+    cr_assert_eq(
+        troupe_dead_letters_list(system, NULL, never, NULL), TROUPE_OK);
+    test_close(system);
 }
 
 Test(env, the_rule_of_a_number_has_its_range)

@@ -54,10 +54,30 @@ in_child(void (*what)(void))
     cr_assert_eq(WEXITSTATUS(status), 0);
 }
 
+static troupe_verdict
+subscribe(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    return troupe_check(
+        self, troupe_subscribe(self, TEST_TAG_OTHER, NULL, NULL));
+}
+
+/* With a subscription and a dead letter, so that there is more to free. */
 static void
 setup(void)
 {
-    the_system = test_open_threads(2);
+    static const troupe_dead_letter_options letters = {
+        .size = TROUPE_OPTIONS(troupe_dead_letter_options), .capacity = 10};
+    troupe_system_options options = test_options();
+
+    options.workers = 2;
+    options.dead_letter.fn = NULL;
+    options.dead_letters = &letters;
+    the_system = test_open(&options);
+    test_do_later(
+        the_system, test_spawn_doer(the_system, NULL), subscribe, NULL);
+    troupe_post_tell(the_system, TROUPE_NONE, &test_bytes, NULL);
     ref = test_spawn_recorder(the_system, "r", &record);
     cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
     cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
@@ -99,6 +119,14 @@ visit(const troupe_actor_info *info, void *user)
     return true;
 }
 
+static bool
+look(const troupe_dead_letter_entry *entry, void *user)
+{
+    (void)entry;
+    (void)user;
+    return true;
+}
+
 static void
 call_everything(void)
 {
@@ -130,6 +158,12 @@ call_everything(void)
     EXPECT(troupe_port_send(port, ref, &test_number, &n) == TROUPE_E_FORKED);
     EXPECT(troupe_port_watch(port, ref) == TROUPE_E_FORKED);
     EXPECT(troupe_port_take(port, &msg) == TROUPE_E_FORKED);
+    EXPECT(troupe_dead_letters_list(the_system, NULL, look, NULL) ==
+           TROUPE_E_FORKED);
+    EXPECT(
+        troupe_dead_letters_get(the_system, 1, look, NULL) == TROUPE_E_FORKED);
+    EXPECT(troupe_dead_letters_replay(the_system, 1, TROUPE_NONE) ==
+           TROUPE_E_FORKED);
     EXPECT(troupe_explain(TROUPE_E_FORKED, NULL, 0) > 0);
 }
 
@@ -151,6 +185,8 @@ ask_for_values(void)
     EXPECT(troupe_system_busy(the_system, &busy, 1) == 0);
     EXPECT(troupe_msg_new(the_system, &test_number, 0) == NULL);
     EXPECT(troupe_port_next(port) == NULL);
+    EXPECT(troupe_dead_letters_clear(the_system) == 0);
+    EXPECT(troupe_post_publish(the_system, &test_number, &n) == 0);
     troupe_post_tell(the_system, ref, &test_number, &n);
     troupe_post_failure(the_system, ref, 1);
     troupe_port_tell(port, ref, &test_number, &n);

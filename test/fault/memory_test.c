@@ -62,8 +62,21 @@ struct scenario {
     uint32_t least; /* requests that it makes at least */
 };
 
+static troupe_system *
+open_with(const troupe_dead_letter_options *letters, uint64_t seed)
+{
+    troupe_system_options options = test_options();
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.seed = seed;
+    options.dead_letters = letters;
+    return test_open(&options);
+}
+
+/* `letters`: the systems keep some; NULL: none. */
 static void
-fail_each(const struct scenario *scenario)
+fail_each_with(
+    const struct scenario *scenario, const troupe_dead_letter_options *letters)
 {
     uint32_t noticed = 0;
     uint32_t absorbed = 0;
@@ -71,7 +84,7 @@ fail_each(const struct scenario *scenario)
     uint32_t nth;
 
     for (nth = 1; !pending; nth++) {
-        troupe_system *system = test_open_driven(nth % 2);
+        troupe_system *system = open_with(letters, nth % 2);
 
         cr_assert_lt(nth, 100000);
         memset(&tally, 0, sizeof tally);
@@ -102,6 +115,12 @@ fail_each(const struct scenario *scenario)
     (void)fprintf(stderr, "%u requests: %u noticed, %u absorbed\n", nth - 2,
         noticed, absorbed);
     cr_assert_geq(nth - 2, scenario->least);
+}
+
+static void
+fail_each(const struct scenario *scenario)
+{
+    fail_each_with(scenario, NULL);
 }
 
 /* --- spawn ---------------------------------------------------------------- */
@@ -730,6 +749,161 @@ Test(fault_memory, probes)
     fail_each(&(struct scenario){prepare_answerer, run_probe, 3});
 }
 
+/* --- dead letters and events ---------------------------------------------- */
+
+static const troupe_dead_letter_options letters = {
+    .size = TROUPE_OPTIONS(troupe_dead_letter_options),
+    .capacity = 12};
+
+static troupe_ref nobody;
+
+static void
+prepare_nobody(troupe_system *system)
+{
+    prepare_actors(system);
+    nobody = test_spawn_doer(system, NULL);
+    cr_assert_eq(troupe_post_stop(system, nobody), TROUPE_OK);
+    test_run(system);
+}
+
+static uint64_t
+count_dead(troupe_system *system)
+{
+    return test_counters(system).dead;
+}
+
+/* One of each kind; whether it could be kept or not, it is a dead letter. */
+static void
+lose_all(troupe_system *system)
+{
+    static const char bytes[100000];
+    static const troupe_msg_type *const types[] = {
+        &test_owned, &test_large, &test_shared};
+    uint64_t before = count_dead(system);
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        troupe_msg *msg = troupe_msg_new(system, &test_bytes, sizes[i]);
+
+        if (msg == NULL) {
+            tally.refused++;
+        } else {
+            memcpy(msg->payload, bytes, sizes[i]);
+            if (!is_ok(troupe_post_msg(system, recorder, msg))) {
+                troupe_msg_free(msg);
+            }
+        }
+    }
+    for (size_t i = 0; i < 3; i++) {
+        struct test_large payload = {.owned = {&tally.dropped, 1}};
+
+        tally.owned++;
+        troupe_post_tell(system, nobody, types[i], &payload);
+    }
+    cr_assert_eq(count_dead(system) - before, 3);
+}
+
+static uint64_t listed[16];
+static uint32_t list_length;
+
+static bool
+note_id(const troupe_dead_letter_entry *entry, void *user)
+{
+    (void)user;
+    cr_assert_lt(list_length, 12);
+    cr_assert_not_null(entry->letter.msg);
+    listed[list_length++] = entry->id;
+    return true;
+}
+
+static void
+run_letters(troupe_system *system)
+{
+    uint64_t before = count_dead(system);
+
+    record.answer = TROUPE_UNHANDLED;
+    lose_all(system);
+    test_run(system);
+    cr_assert_eq(count_dead(system) - before, 3 + record.count);
+    list_length = 0;
+    (void)is_ok(troupe_dead_letters_list(system, NULL, note_id, NULL));
+    for (uint32_t i = 0; i < list_length; i++) {
+        troupe_status status =
+            troupe_dead_letters_replay(system, listed[i], recorder);
+
+        if (status != TROUPE_E_INVALID && !is_ok(status)) {
+            uint32_t length = list_length;
+
+            list_length = 0;
+            cr_assert_eq(
+                troupe_dead_letters_get(system, listed[i], note_id, NULL),
+                TROUPE_OK, "a refused replay stays");
+            list_length = length;
+        }
+    }
+    test_run(system);
+    record.answer = TROUPE_CONTINUE;
+    list_length = 0;
+    (void)is_ok(troupe_dead_letters_list(system, NULL, note_id, NULL));
+    if (list_length != 0) {
+        troupe_status status =
+            troupe_dead_letters_replay(system, listed[0], recorder);
+
+        cr_assert(status == TROUPE_E_INVALID || is_ok(status));
+    }
+    test_run(system);
+    cr_assert_leq(troupe_dead_letters_clear(system), 12);
+}
+
+Test(fault_memory, dead_letters_kept_and_replayed)
+{
+    fail_each_with(
+        &(struct scenario){prepare_nobody, run_letters, 20}, &letters);
+}
+
+static troupe_verdict
+listen(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    (void)is_ok(troupe_subscribe(self, TEST_TAG_BYTES, NULL, NULL));
+    (void)is_ok(troupe_subscribe(self, TEST_TAG_SHARED, NULL, NULL));
+    (void)is_ok(troupe_subscribe(self, TROUPE_TAG_DEAD_LETTER, NULL, NULL));
+    (void)is_ok(troupe_subscribe(self, TROUPE_TAG_ACTOR_STARTED, NULL, NULL));
+    (void)is_ok(troupe_subscribe(self, TROUPE_TAG_ACTOR_STOPPED, NULL, NULL));
+    return TROUPE_CONTINUE;
+}
+
+static void
+run_events(troupe_system *system)
+{
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+    troupe_ref short_lived;
+    size_t accepted;
+
+    test_do_later(system, doer, listen, NULL);
+    test_do(system, test_spawn_doer(system, NULL), listen, NULL);
+    accepted = troupe_post_publish(system, &test_empty, NULL);
+    cr_assert_eq(accepted, 0);
+    for (int i = 0; i < 40; i++) {
+        tally.owned++;
+        cr_assert_leq(troupe_post_publish(system, &test_shared, &payload), 2);
+    }
+    lose_all(system);
+    test_run(system);
+    short_lived = spawn(system, &plain, "x", 0);
+    if (!troupe_ref_is_none(short_lived)) {
+        (void)is_ok(troupe_post_stop(system, short_lived));
+    }
+    (void)is_ok(troupe_post_stop(system, doer));
+    test_run(system);
+}
+
+Test(fault_memory, events_published)
+{
+    fail_each_with(
+        &(struct scenario){prepare_nobody, run_events, 20}, &letters);
+}
+
 /* --- many that can run ---------------------------------------------------- */
 
 static troupe_ref crowd[1000];
@@ -859,6 +1033,15 @@ Test(fault_memory, creation_of_a_driven_system)
 
     options.flags |= TROUPE_SYSTEM_DRIVEN;
     create_failing(&options, 4);
+}
+
+Test(fault_memory, creation_of_a_system_that_keeps_dead_letters)
+{
+    troupe_system_options options = test_options();
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.dead_letters = &letters;
+    create_failing(&options, 5);
 }
 
 Test(fault_memory, creation_of_a_system_with_workers)
