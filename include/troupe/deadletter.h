@@ -19,7 +19,7 @@ typedef enum troupe_dead_reason {
 /*
  * The hook borrows it until it returns. Subscribers (event.h) get it under
  * TROUPE_TAG_DEAD_LETTER, a shared type that owns `msg`. msg->payload is NULL
- * where the payload could not be kept. Frozen.
+ * where the payload could not be kept, whatever msg->bytes says. Frozen.
  */
 #define TROUPE_TAG_DEAD_LETTER UINT32_C(0xffffff04)
 typedef struct troupe_dead_letter {

@@ -110,9 +110,10 @@ troupe_msg_payload(const troupe_msg *msg, size_t bytes)
  */
 TROUPE_API TROUPE_NODISCARD troupe_msg *troupe_msg_new(
     troupe_system *system, const troupe_msg_type *type, size_t bytes);
+/* NULL also if the type has a drop, or a dead letter without its payload. */
 TROUPE_API TROUPE_NODISCARD troupe_msg *troupe_msg_copy(
-    troupe_system *system, const troupe_msg *msg); /* NULL if type has drop */
-TROUPE_API void troupe_msg_free(troupe_msg *msg);  /* NULL is allowed */
+    troupe_system *system, const troupe_msg *msg);
+TROUPE_API void troupe_msg_free(troupe_msg *msg); /* NULL is allowed */
 
 TROUPE_END_DECLS
 

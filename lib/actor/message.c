@@ -363,6 +363,7 @@ troupe_msg_copy(troupe_system *system, const troupe_msg *msg)
     struct trp_box *box;
 
     if (system == NULL || msg == NULL || msg->type->drop != NULL ||
+        (msg->payload == NULL && msg->bytes != 0) || /* of a dead letter */
         !trp_core_is_alive(core)) {
         return NULL;
     }

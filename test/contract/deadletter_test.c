@@ -1014,6 +1014,15 @@ Test(deadletter_store, a_shared_payload_that_was_told_to_one_is_kept)
     /* and the end of the system drops this one */
 }
 
+static bool
+try_to_copy(const troupe_dead_letter_entry *entry, void *user)
+{
+    (void)user;
+    cr_assert_null(troupe_msg_copy(the_system, entry->letter.msg));
+    cr_assert_null(troupe_payload(entry->letter.msg, uint64_t));
+    return true;
+}
+
 Test(deadletter_store, a_message_that_was_never_good_is_not_replayed)
 {
     troupe_ref to = test_spawn_doer(the_system, NULL);
@@ -1024,6 +1033,8 @@ Test(deadletter_store, a_message_that_was_never_good_is_not_replayed)
     cr_assert_eq(list_all(), 2);
     cr_assert_eq(replay(1, TROUPE_NONE), TROUPE_E_INVALID);
     cr_assert_eq(replay(2, TROUPE_NONE), TROUPE_E_INVALID);
+    cr_assert_eq(
+        troupe_dead_letters_get(the_system, 1, try_to_copy, NULL), TROUPE_OK);
 }
 
 Test(deadletter_store, messages_of_all_sizes_come_back)
