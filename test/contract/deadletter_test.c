@@ -28,35 +28,11 @@ Test(deadletter, the_numbers_are_labels)
     cr_assert_eq(TROUPE_DEAD_NO_SENDER, 8);
 }
 
-static troupe_system *the_system;
-
-static void
-setup(void)
-{
-    the_system = test_open_driven(0);
-}
-
-static void
-teardown(void)
-{
-    test_close(the_system);
-}
-
-TestSuite(deadletter_hook, .init = setup, .fini = teardown);
-
-static troupe_ref
-dead_actor(void)
-{
-    troupe_ref ref = test_spawn_doer(the_system, NULL);
-
-    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
-    test_run(the_system);
-    return ref;
-}
+TEST_DRIVEN_SUITE(deadletter_hook);
 
 Test(deadletter_hook, shows_the_message_with_its_sender)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
     troupe_ref sender = test_spawn_doer(the_system, NULL);
     troupe_msg *msg = troupe_msg_new(the_system, &test_number, 0);
     troupe_ref alive = test_spawn_doer(the_system, NULL);
@@ -140,7 +116,7 @@ Test(deadletter, the_hook_may_send)
 
     the_system = open_with_hook(send_in_hook, NULL);
     hook_target = test_spawn_recorder(the_system, NULL, &record);
-    troupe_post_tell(the_system, dead_actor(), &test_number, &n);
+    troupe_post_tell(the_system, test_dead_actor(the_system), &test_number, &n);
     test_run(the_system);
     cr_assert_eq(hook_calls, 1);
     cr_assert_eq(hook_system, the_system);
@@ -153,7 +129,7 @@ Test(deadletter, what_is_lost_in_the_hook_is_counted_and_not_shown_again)
     uint64_t n = 1;
 
     the_system = open_with_hook(send_in_hook, NULL);
-    hook_target = dead_actor();
+    hook_target = test_dead_actor(the_system);
     troupe_post_tell(the_system, hook_target, &test_number, &n);
     cr_assert_eq(hook_calls, 1);
     cr_assert_eq(test_counters(the_system).dead, 2);
@@ -208,7 +184,7 @@ Test(deadletter, without_a_hook_they_are_counted)
     uint64_t n = 1;
 
     the_system = open_with_hook(NULL, NULL);
-    troupe_post_tell(the_system, dead_actor(), &test_number, &n);
+    troupe_post_tell(the_system, test_dead_actor(the_system), &test_number, &n);
     cr_assert_eq(test_counters(the_system).dead, 1);
     test_close(the_system);
 }
