@@ -9,21 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static troupe_system *the_system;
-
-static void
-setup(void)
-{
-    the_system = test_open_driven(0);
-}
-
-static void
-teardown(void)
-{
-    test_close(the_system);
-}
-
-TestSuite(actor, .init = setup, .fini = teardown);
+TEST_DRIVEN_SUITE(actor);
 
 /* --- verdicts ------------------------------------------------------------- */
 
@@ -269,18 +255,9 @@ keep_argument(troupe_self *self, void *state, const void *arg)
     return TROUPE_OK;
 }
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
 static const troupe_actor_type keeper = {.size = sizeof(troupe_actor_type),
     .name = "keeper",
-    .receive = ignore,
+    .receive = test_ignore,
     .start = keep_argument};
 
 Test(actor, start_gets_a_copy_of_the_argument)
@@ -335,7 +312,7 @@ count_stop(troupe_self *self, void *state, const troupe_exit *why)
 
 static const troupe_actor_type stillborn = {.size = sizeof(troupe_actor_type),
     .name = "stillborn",
-    .receive = ignore,
+    .receive = test_ignore,
     .start = fail_to_start,
     .stop = count_stop};
 
@@ -416,7 +393,7 @@ Test(actor, stop_is_called_once_without_start_as_well)
 {
     static const troupe_actor_type type = {.size = sizeof type,
         .name = "stops",
-        .receive = ignore,
+        .receive = test_ignore,
         .stop = count_stop};
     troupe_ref ref;
 
@@ -430,16 +407,12 @@ Test(actor, stop_is_called_once_without_start_as_well)
 
 /* --- spawn ---------------------------------------------------------------- */
 
-static const troupe_actor_type plain = {.size = sizeof(troupe_actor_type),
-    .name = "plain",
-    .receive = ignore};
-
 Test(actor, spawn_returns_a_ref_that_can_be_sent_to_at_once)
 {
     troupe_ref ref = TROUPE_NONE;
 
     cr_assert_eq(
-        troupe_system_spawn(the_system, &plain, NULL, &ref), TROUPE_OK);
+        troupe_system_spawn(the_system, &test_plain, NULL, &ref), TROUPE_OK);
     cr_assert_not(troupe_ref_is_none(ref));
     cr_assert_eq(troupe_post(the_system, ref, &test_empty, NULL), TROUPE_OK);
     test_run(the_system);
@@ -469,15 +442,15 @@ expect_refused(troupe_status expected, const troupe_actor_type *type,
 
 Test(actor, a_type_that_is_wrong_is_refused)
 {
-    troupe_actor_type type = plain;
+    troupe_actor_type type = test_plain;
 
     expect_refused(TROUPE_E_INVALID, NULL, NULL);
     type.size = 0;
     expect_refused(TROUPE_E_INVALID, &type, NULL);
-    type = plain;
+    type = test_plain;
     type.receive = NULL;
     expect_refused(TROUPE_E_INVALID, &type, NULL);
-    type = plain;
+    type = test_plain;
     type.state_bytes = SIZE_MAX;
     expect_refused(TROUPE_E_INVALID, &type, NULL);
 }
@@ -489,7 +462,7 @@ struct newer_type {
 
 Test(actor, a_type_of_a_newer_header_is_refused_if_it_asks_for_more)
 {
-    struct newer_type type = {plain, 1};
+    struct newer_type type = {test_plain, 1};
 
     type.known.size = sizeof type;
     expect_refused(TROUPE_E_VERSION, &type.known, NULL);
@@ -500,20 +473,20 @@ Test(actor, spawn_options_that_are_wrong_are_refused)
     troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
 
     options.size = 0;
-    expect_refused(TROUPE_E_INVALID, &plain, &options);
+    expect_refused(TROUPE_E_INVALID, &test_plain, &options);
     options = TROUPE_INIT(troupe_spawn_options);
     options.arg = &options;
-    expect_refused(TROUPE_E_INVALID, &plain, &options);
+    expect_refused(TROUPE_E_INVALID, &test_plain, &options);
     options = TROUPE_INIT(troupe_spawn_options);
     options.arg_bytes = 8;
-    expect_refused(TROUPE_E_INVALID, &plain, &options);
+    expect_refused(TROUPE_E_INVALID, &test_plain, &options);
     options = TROUPE_INIT(troupe_spawn_options);
     options.arg = &options;
     options.arg_bytes = SIZE_MAX;
-    expect_refused(TROUPE_E_INVALID, &plain, &options);
+    expect_refused(TROUPE_E_INVALID, &test_plain, &options);
     options = TROUPE_INIT(troupe_spawn_options);
     options.name = "a/b";
-    expect_refused(TROUPE_E_INVALID, &plain, &options);
+    expect_refused(TROUPE_E_INVALID, &test_plain, &options);
 }
 
 struct newer_options {
@@ -527,19 +500,21 @@ Test(actor, spawn_options_of_a_newer_header_are_fine_while_they_ask_for_nothing)
     troupe_ref ref;
 
     options.known.size = sizeof options;
-    cr_assert_eq(troupe_system_spawn(the_system, &plain, &options.known, &ref),
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &test_plain, &options.known, &ref),
         TROUPE_OK);
     options.more = 1;
-    expect_refused(TROUPE_E_VERSION, &plain, &options.known);
+    expect_refused(TROUPE_E_VERSION, &test_plain, &options.known);
 }
 
 Test(actor, spawn_without_a_place_for_the_ref_is_refused)
 {
-    cr_assert_eq(
-        troupe_system_spawn(the_system, &plain, NULL, NULL), TROUPE_E_INVALID);
-    cr_assert_eq(troupe_system_spawn(NULL, &plain, NULL, &(troupe_ref){0, 0}),
+    cr_assert_eq(troupe_system_spawn(the_system, &test_plain, NULL, NULL),
         TROUPE_E_INVALID);
-    cr_assert_eq(troupe_spawn(NULL, &plain, NULL, &(troupe_ref){0, 0}),
+    cr_assert_eq(
+        troupe_system_spawn(NULL, &test_plain, NULL, &(troupe_ref){0, 0}),
+        TROUPE_E_INVALID);
+    cr_assert_eq(troupe_spawn(NULL, &test_plain, NULL, &(troupe_ref){0, 0}),
         TROUPE_E_INVALID);
 }
 
@@ -549,9 +524,9 @@ Test(actor, a_name_that_a_sibling_has_is_refused)
     troupe_ref ref;
 
     options.name = "auth";
-    cr_assert_eq(
-        troupe_system_spawn(the_system, &plain, &options, &ref), TROUPE_OK);
-    expect_refused(TROUPE_E_EXISTS, &plain, &options);
+    cr_assert_eq(troupe_system_spawn(the_system, &test_plain, &options, &ref),
+        TROUPE_OK);
+    expect_refused(TROUPE_E_EXISTS, &test_plain, &options);
     cr_assert_str_eq(troupe_last_error().value, "auth");
 }
 
@@ -564,14 +539,14 @@ spawn_in_stop(troupe_self *self, void *state, const troupe_exit *why)
     (void)state;
     (void)why;
     spawned_ref = untouched;
-    spawned_in_stop = troupe_spawn(self, &plain, NULL, &spawned_ref);
+    spawned_in_stop = troupe_spawn(self, &test_plain, NULL, &spawned_ref);
 }
 
 Test(actor, a_stopping_actor_spawns_nothing)
 {
     static const troupe_actor_type type = {.size = sizeof type,
         .name = "late",
-        .receive = ignore,
+        .receive = test_ignore,
         .stop = spawn_in_stop};
     troupe_ref ref;
 
@@ -588,8 +563,8 @@ Test(actor, a_closed_system_spawns_nothing)
     troupe_ref ref = untouched;
 
     troupe_system_request_stop(the_system);
-    cr_assert_eq(
-        troupe_system_spawn(the_system, &plain, NULL, &ref), TROUPE_E_CLOSED);
+    cr_assert_eq(troupe_system_spawn(the_system, &test_plain, NULL, &ref),
+        TROUPE_E_CLOSED);
     cr_assert(troupe_ref_equal(ref, untouched));
 }
 

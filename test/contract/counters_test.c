@@ -9,21 +9,7 @@
 
 #include <string.h>
 
-static troupe_system *the_system;
-
-static void
-setup(void)
-{
-    the_system = test_open_driven(0);
-}
-
-static void
-teardown(void)
-{
-    test_close(the_system);
-}
-
-TestSuite(counters, .init = setup, .fini = teardown);
+TEST_DRIVEN_SUITE(counters);
 
 static void
 expect_balance(void)

@@ -34,35 +34,11 @@ Test(deadletter, the_numbers_are_labels)
     cr_assert_eq(TROUPE_DEAD_NO_SENDER, 8);
 }
 
-static troupe_system *the_system;
-
-static void
-setup(void)
-{
-    the_system = test_open_driven(0);
-}
-
-static void
-teardown(void)
-{
-    test_close(the_system);
-}
-
-TestSuite(deadletter_hook, .init = setup, .fini = teardown);
-
-static troupe_ref
-dead_actor(void)
-{
-    troupe_ref ref = test_spawn_doer(the_system, NULL);
-
-    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
-    test_run(the_system);
-    return ref;
-}
+TEST_DRIVEN_SUITE(deadletter_hook);
 
 Test(deadletter_hook, shows_the_message_with_its_sender)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
     troupe_ref sender = test_spawn_doer(the_system, NULL);
     troupe_msg *msg = troupe_msg_new(the_system, &test_number, 0);
     troupe_ref alive = test_spawn_doer(the_system, NULL);
@@ -146,7 +122,7 @@ Test(deadletter, the_hook_may_send)
 
     the_system = open_with_hook(send_in_hook, NULL);
     hook_target = test_spawn_recorder(the_system, NULL, &record);
-    troupe_post_tell(the_system, dead_actor(), &test_number, &n);
+    troupe_post_tell(the_system, test_dead_actor(the_system), &test_number, &n);
     test_run(the_system);
     cr_assert_eq(hook_calls, 1);
     cr_assert_eq(hook_system, the_system);
@@ -159,7 +135,7 @@ Test(deadletter, what_is_lost_in_the_hook_is_counted_and_not_shown_again)
     uint64_t n = 1;
 
     the_system = open_with_hook(send_in_hook, NULL);
-    hook_target = dead_actor();
+    hook_target = test_dead_actor(the_system);
     troupe_post_tell(the_system, hook_target, &test_number, &n);
     cr_assert_eq(hook_calls, 1);
     cr_assert_eq(test_counters(the_system).dead, 2);
@@ -214,7 +190,7 @@ Test(deadletter, without_a_hook_they_are_counted)
     uint64_t n = 1;
 
     the_system = open_with_hook(NULL, NULL);
-    troupe_post_tell(the_system, dead_actor(), &test_number, &n);
+    troupe_post_tell(the_system, test_dead_actor(the_system), &test_number, &n);
     cr_assert_eq(test_counters(the_system).dead, 1);
     test_close(the_system);
 }
@@ -370,7 +346,7 @@ setup_store(void)
     the_system = open_store((troupe_dead_letter_options){.capacity = 10});
 }
 
-TestSuite(deadletter_store, .init = setup_store, .fini = teardown);
+TestSuite(deadletter_store, .init = setup_store, .fini = close_the_system);
 
 /* One that had stopped, told a number. */
 static void
@@ -379,7 +355,7 @@ lose(uint64_t number)
     static troupe_ref dead;
 
     if (troupe_depth(the_system, dead) != TROUPE_DEPTH_DEAD) {
-        dead = dead_actor();
+        dead = test_dead_actor(the_system);
     }
     troupe_post_tell(the_system, dead, &test_number, &number);
 }
@@ -510,7 +486,7 @@ Test(deadletter_store, an_entry_has_message_paths_time_and_reason)
 
 Test(deadletter_store, who_had_gone_before_is_named_by_its_ref)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
     char name[64];
 
     troupe_post_tell(the_system, dead, &test_empty, NULL);
@@ -863,7 +839,7 @@ spawn_passing_on(troupe_behaviour_fn how, troupe_ref to)
 
 Test(deadletter_store, passed_on_it_is_the_same_letter)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
 
     lose(17);
     cr_assert_eq(replay(1, spawn_passing_on(forward_to, dead)), TROUPE_OK);
@@ -885,7 +861,7 @@ Test(deadletter_store, nobody_there_leaves_the_letter_as_it_was)
     cr_assert_eq(troupe_system_advance(the_system, 50), TROUPE_OK);
     for (int i = 0; i < 5; i++) {
         cr_assert_eq(replay(1, TROUPE_NONE), TROUPE_E_DEAD);
-        cr_assert_eq(replay(1, dead_actor()), TROUPE_E_DEAD);
+        cr_assert_eq(replay(1, test_dead_actor(the_system)), TROUPE_E_DEAD);
     }
     cr_assert_eq(list_all(), 2);
     cr_assert_eq(seen.entry[1].id, 1);
@@ -956,8 +932,10 @@ Test(deadletter_store, what_owns_something_is_kept_without_its_payload)
     struct test_large large = {.owned = {&drops, 5}};
     struct test_owned owned = {&drops, 6};
 
-    troupe_post_tell(the_system, dead_actor(), &test_large, &large);
-    troupe_post_tell(the_system, dead_actor(), &test_owned, &owned);
+    troupe_post_tell(
+        the_system, test_dead_actor(the_system), &test_large, &large);
+    troupe_post_tell(
+        the_system, test_dead_actor(the_system), &test_owned, &owned);
     cr_assert_eq(drops, 2, "dropped as ever");
     cr_assert_eq(list_all(), 2);
     for (int i = 0; i < 2; i++) {
@@ -983,10 +961,10 @@ share_with_all(troupe_self *self, const troupe_msg *msg, void *user)
 Test(deadletter_store, a_shared_payload_is_kept_and_dropped_once)
 {
     struct test_record record = {0};
-    troupe_ref all[3] = {dead_actor(), TROUPE_NONE,
+    troupe_ref all[3] = {test_dead_actor(the_system), TROUPE_NONE,
         test_spawn_recorder(the_system, "r", &record)};
 
-    all[1] = dead_actor();
+    all[1] = test_dead_actor(the_system);
     test_do(the_system, test_spawn_doer(the_system, NULL), share_with_all, all);
     cr_assert_eq(record.count, 1);
     cr_assert_eq(drops, 0, "two letters have it");
@@ -1004,13 +982,15 @@ Test(deadletter_store, a_shared_payload_that_was_told_to_one_is_kept)
 {
     struct test_large payload = {.owned = {&drops, 8}};
 
-    troupe_post_tell(the_system, dead_actor(), &test_shared, &payload);
+    troupe_post_tell(
+        the_system, test_dead_actor(the_system), &test_shared, &payload);
     cr_assert_eq(drops, 0);
     cr_assert_eq(list_all(), 1);
     cr_assert(seen.entry[0].has_payload);
     cr_assert_eq(troupe_dead_letters_clear(the_system), 1);
     cr_assert_eq(drops, 1);
-    troupe_post_tell(the_system, dead_actor(), &test_shared, &payload);
+    troupe_post_tell(
+        the_system, test_dead_actor(the_system), &test_shared, &payload);
     /* and the end of the system drops this one */
 }
 
@@ -1110,7 +1090,7 @@ Test(deadletter, what_is_lost_in_the_hook_is_kept)
     options.dead_letter.fn = send_in_hook;
     options.dead_letters = &store;
     the_system = test_open(&options);
-    hook_target = dead_actor();
+    hook_target = test_dead_actor(the_system);
     lose(5);
     cr_assert_eq(hook_calls, 1);
     cr_assert_eq(list_all(), 2);
@@ -1197,7 +1177,7 @@ Test(deadletter, without_memory_only_the_copy_is_lost)
     options.log.max_level = TROUPE_LOG_WARN;
     options.dead_letters = &store;
     the_system = test_open(&options);
-    (void)dead_actor();
+    (void)test_dead_actor(the_system);
     troupe_fail_allocation(the_system, 1);
     troupe_post_tell(the_system, TROUPE_NONE, &test_empty, NULL);
     troupe_fail_allocation(the_system, 0);

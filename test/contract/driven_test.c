@@ -16,9 +16,7 @@
 static bool
 is_readable(const troupe_system *system)
 {
-    struct pollfd ready = {troupe_system_fd(system), POLLIN, 0};
-
-    return poll(&ready, 1, 0) == 1;
+    return test_is_readable(troupe_system_fd(system));
 }
 
 Test(driven, it_has_no_threads)
@@ -81,9 +79,7 @@ Test(driven, run_after_the_end_of_a_stop_says_closed)
     troupe_status status = TROUPE_OK;
     int rounds = 0;
 
-    for (uint64_t i = 0; i < 1000; i++) {
-        test_post_number(system, ref, i);
-    }
+    test_post_numbers(system, ref, 1000);
     troupe_system_request_stop(system);
     while (status == TROUPE_OK && rounds++ < 1000) {
         status = troupe_system_run(system, 1, NULL);
@@ -475,9 +471,7 @@ Test(driven, await_idle_runs_until_nothing_can_run)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(system, NULL, &record);
 
-    for (uint64_t i = 0; i < 1000; i++) {
-        test_post_number(system, ref, i);
-    }
+    test_post_numbers(system, ref, 1000);
     cr_assert_eq(troupe_system_await_idle(system, 0), TROUPE_OK);
     cr_assert_eq(record.count, 1000);
     test_close(system);
@@ -489,9 +483,7 @@ Test(driven, stop_and_destroy_run_what_is_left)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(system, NULL, &record);
 
-    for (uint64_t i = 0; i < 100; i++) {
-        test_post_number(system, ref, i);
-    }
+    test_post_numbers(system, ref, 100);
     cr_assert_eq(troupe_system_destroy(system), TROUPE_OK);
     cr_assert_eq(record.count, 100);
     cr_assert_eq(record.stopped, 1);

@@ -68,16 +68,6 @@ new_one(const troupe_msg_type *type)
     return msg;
 }
 
-static troupe_ref
-dead_actor(void)
-{
-    troupe_ref ref = test_spawn_doer(the_system, NULL);
-
-    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
-    test_run(the_system);
-    return ref;
-}
-
 /* --- an actor that does something with each message it gets --------------- */
 
 typedef troupe_verdict (*handle_fn)(troupe_self *self, const troupe_msg *msg);
@@ -318,13 +308,13 @@ send_and_keep(troupe_self *self, const troupe_msg *msg)
 
 Test(drop, is_the_senders_business_when_a_send_is_refused)
 {
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     each(send_and_keep);
 }
 
 Test(drop, is_the_senders_business_when_a_post_is_refused)
 {
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     for (int i = 0; i < 2; i++) {
         struct test_large payload = make();
         troupe_msg *msg = new_one(owning[i]);
@@ -360,7 +350,7 @@ Test(drop, when_it_was_told_to_the_living)
 
 Test(drop, when_it_was_told_to_the_dead)
 {
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     each(tell_each_way);
     cr_assert_eq(test_letters.total, 12);
 }
@@ -404,7 +394,7 @@ Test(drop, when_it_was_a_reply_to_somebody)
 
 Test(drop, when_it_was_posted_as_a_tell)
 {
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     for (int i = 0; i < 2; i++) {
         struct test_large payload = make();
 
@@ -436,7 +426,7 @@ Test(drop, when_it_was_forwarded_and_handled)
 
 Test(drop, when_it_was_forwarded_to_the_dead)
 {
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     each(forward);
     cr_assert_eq(drops, 2);
     cr_assert_eq(test_letters.total, 2);
@@ -473,7 +463,7 @@ send_current_in_vain(troupe_self *self, const troupe_msg *msg)
 
 Test(drop, when_the_payload_of_the_current_message_could_not_be_sent_on)
 {
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     each(send_current_in_vain);
     cr_assert_eq(drops, 2);
 }
@@ -489,7 +479,7 @@ Test(drop, when_the_payload_of_the_current_message_was_told)
 {
     target = spawn(just_handle);
     each(tell_current);
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     each(tell_current);
     target = TROUPE_NONE;
     each(tell_current);
@@ -507,7 +497,7 @@ Test(drop, when_the_payload_was_told_and_the_verdict_is_unhandled)
 {
     target = spawn(just_handle);
     each(tell_current_and_refuse);
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     each(tell_current_and_refuse);
 }
 
@@ -632,7 +622,7 @@ Test(drop, when_it_was_taken_and_sent)
 {
     target = spawn(just_handle);
     each(take_and_send);
-    target = dead_actor();
+    target = test_dead_actor(the_system);
     each(take_and_send);
     cr_assert_eq(drops, 4);
 }
@@ -665,7 +655,7 @@ Test(drop, of_a_shared_payload_happens_once_when_some_are_dead)
     for (int i = 0; i < 6; i++) {
         many[i] = i % 2 == 0 ? spawn(just_handle)
                   : i == 3   ? TROUPE_NONE
-                             : dead_actor();
+                             : test_dead_actor(the_system);
     }
     each(tell_shared);
     cr_assert_eq(drops, 4);
@@ -675,7 +665,7 @@ Test(drop, of_a_shared_payload_happens_once_when_some_are_dead)
 Test(drop, of_a_shared_payload_happens_once_when_all_are_dead)
 {
     for (int i = 0; i < 6; i++) {
-        many[i] = dead_actor();
+        many[i] = test_dead_actor(the_system);
     }
     each(tell_shared);
     cr_assert_eq(drops, 4);
@@ -691,7 +681,7 @@ spread_current(troupe_self *self, const troupe_msg *msg)
 Test(drop, of_a_shared_payload_that_is_passed_on_happens_once)
 {
     for (int i = 0; i < 6; i++) {
-        many[i] = i == 2 ? dead_actor() : spawn(just_handle);
+        many[i] = i == 2 ? test_dead_actor(the_system) : spawn(just_handle);
     }
     cr_assert_eq(post_one(spawn(spread_current), &test_shared), TROUPE_OK);
     test_run(the_system);
@@ -825,7 +815,7 @@ Test(drop, when_a_port_took_it)
 Test(drop, when_a_port_sent_it)
 {
     troupe_ref alive = spawn(just_handle);
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
     troupe_port *port;
 
     cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);

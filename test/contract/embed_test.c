@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* What a host finds changed after it has used the library: nothing. */
@@ -27,9 +26,7 @@ live_a_little(uint32_t workers)
     static struct test_record record;
     troupe_ref ref = test_spawn_recorder(system, NULL, &record);
 
-    for (uint64_t i = 0; i < 100; i++) {
-        test_post_number(system, ref, i);
-    }
+    test_post_numbers(system, ref, 100);
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
     record.count = 0;
     test_close(system);
@@ -250,23 +247,6 @@ Test(embed, many_systems_one_after_the_other_leave_nothing_behind)
 
 /* --- the end of the process ----------------------------------------------- */
 
-static int
-status_of_child(void (*what)(void))
-{
-    int status;
-    pid_t child = fork();
-
-    cr_assert_geq(child, 0);
-    if (child == 0) {
-        (void)alarm(600);
-        what();
-        _exit(99);
-    }
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFEXITED(status), "killed by signal %d", WTERMSIG(status));
-    return WEXITSTATUS(status);
-}
-
 static troupe_verdict
 exit_inside(troupe_self *self, const troupe_msg *msg, void *user)
 {
@@ -276,21 +256,22 @@ exit_inside(troupe_self *self, const troupe_msg *msg, void *user)
     exit(7);
 }
 
-static void
+static int
 let_a_behaviour_exit(void)
 {
     troupe_system *system = test_open_threads(2);
 
     test_do_later(system, test_spawn_doer(system, NULL), exit_inside, NULL);
     (void)test_await_at_least(&caught, UINT64_MAX); /* does not come */
+    return 99;
 }
 
 Test(embed, a_behaviour_may_end_the_process)
 {
-    cr_assert_eq(status_of_child(let_a_behaviour_exit), 7);
+    cr_assert_eq(test_in_child(let_a_behaviour_exit), 7);
 }
 
-static void
+static int
 return_without_stopping(void)
 {
     (void)test_open_threads(2);
@@ -299,7 +280,7 @@ return_without_stopping(void)
 
 Test(embed, the_process_may_end_without_a_stop)
 {
-    cr_assert_eq(status_of_child(return_without_stopping), 8);
+    cr_assert_eq(test_in_child(return_without_stopping), 8);
 }
 
 #endif

@@ -97,20 +97,11 @@ Test(exit, of_one_that_was_stopped)
 
 static troupe_ref child;
 
-static troupe_verdict
-have_child(troupe_self *self, const troupe_msg *msg, void *user)
-{
-    (void)msg;
-    (void)user;
-    child = test_spawn_doer_below(self, NULL);
-    return TROUPE_CONTINUE;
-}
-
 Test(exit, of_one_whose_parent_stopped)
 {
     troupe_ref parent = test_spawn_doer(the_system, NULL);
 
-    test_do(the_system, parent, have_child, NULL);
+    test_do(the_system, parent, test_have_child, &child);
     cr_assert_eq(troupe_port_watch(port, parent), TROUPE_OK);
     cr_assert_eq(troupe_port_watch(port, child), TROUPE_OK);
     cr_assert_eq(troupe_post_stop(the_system, parent), TROUPE_OK);

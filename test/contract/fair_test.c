@@ -175,9 +175,7 @@ Test(fair, one_with_a_long_queue_gives_way_after_its_throughput)
     busy = test_spawn_recorder(system, NULL, &record);
     cr_assert_eq(troupe_system_spawn(system, &server, NULL, &ref), TROUPE_OK);
     test_run(system);
-    for (uint64_t i = 0; i < 2000; i++) {
-        test_post_number(system, busy, i);
-    }
+    test_post_numbers(system, busy, 2000);
     test_post_number(system, ref, 1);
     (void)turns_until_served(system, 1);
     cr_assert_leq(record.count, 20);

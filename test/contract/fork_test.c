@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /*
@@ -36,22 +35,21 @@ static int line_of_failure;
         }                                                                      \
     } while (0)
 
+static void (*child_does)(void);
+
+static int
+do_in_child(void)
+{
+    child_does();
+    return line_of_failure == 0 ? 0 : 1;
+}
+
 /* Runs `what` in a child; its first failed EXPECT fails the test. */
 static void
 in_child(void (*what)(void))
 {
-    int status;
-    pid_t child = fork();
-
-    cr_assert_geq(child, 0);
-    if (child == 0) {
-        (void)alarm(600);
-        what();
-        _exit(line_of_failure == 0 ? 0 : 1);
-    }
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFEXITED(status), "killed by signal %d", WTERMSIG(status));
-    cr_assert_eq(WEXITSTATUS(status), 0);
+    child_does = what;
+    cr_assert_eq(test_in_child(do_in_child), 0);
 }
 
 static troupe_verdict

@@ -79,21 +79,12 @@ inspect(const char *subtree)
 
 static troupe_ref child;
 
-static troupe_verdict
-have_child(troupe_self *self, const troupe_msg *msg, void *user)
-{
-    (void)msg;
-    (void)user;
-    child = test_spawn_doer_below(self, "child");
-    return TROUPE_CONTINUE;
-}
-
 static troupe_ref
 make_family(void)
 {
     troupe_ref parent = test_spawn_doer(the_system, "parent");
 
-    test_do(the_system, parent, have_child, NULL);
+    test_do(the_system, parent, test_have_child, &child);
     return parent;
 }
 
@@ -204,27 +195,11 @@ inspect_in_stop(troupe_self *self, void *state, const troupe_exit *why)
     cr_assert_eq(seen[0].info.state, TROUPE_STATE_STOPPING);
 }
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
 Test(inspect, one_that_is_stopping_is_stopping)
 {
-    static const troupe_actor_type type = {.size = sizeof type,
-        .name = "t",
-        .receive = ignore,
-        .stop = inspect_in_stop};
-    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
-    troupe_ref ref;
+    troupe_ref ref =
+        test_spawn_with_stop(the_system, "ending", inspect_in_stop);
 
-    options.name = "ending";
-    cr_assert_eq(
-        troupe_system_spawn(the_system, &type, &options, &ref), TROUPE_OK);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(seen_count, 1);
@@ -302,9 +277,7 @@ Test(inspect, dump_shows_workers_and_the_deepest_mailboxes)
     troupe_ref deep = test_spawn_recorder(the_system, NULL, &record);
     uint64_t requests;
 
-    for (uint64_t i = 0; i < 321; i++) {
-        test_post_number(the_system, deep, i);
-    }
+    test_post_numbers(the_system, deep, 321);
     requests = test_memory.requests;
     dump(the_system);
     cr_assert_eq(test_memory.requests, requests, "it does not allocate");
@@ -327,7 +300,7 @@ static troupe_verdict
 churn(troupe_self *self, void *state, const troupe_msg *msg)
 {
     static const troupe_actor_type short_lived = {
-        .size = sizeof short_lived, .name = "short", .receive = ignore};
+        .size = sizeof short_lived, .name = "short", .receive = test_ignore};
     troupe_ref ref;
 
     (void)state;

@@ -5,21 +5,7 @@
 
 #include <string.h>
 
-static troupe_system *the_system;
-
-static void
-setup(void)
-{
-    the_system = test_open_driven(0);
-}
-
-static void
-teardown(void)
-{
-    test_close(the_system);
-}
-
-TestSuite(mailbox, .init = setup, .fini = teardown);
+TEST_DRIVEN_SUITE(mailbox);
 
 Test(mailbox, depth_is_how_many_wait)
 {
@@ -148,24 +134,10 @@ look_in_stop(troupe_self *self, void *state, const troupe_exit *why)
         troupe_depth(troupe_self_system(self), troupe_self_ref(self));
 }
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
 Test(mailbox, depth_of_one_that_is_stopping_is_dead)
 {
-    static const troupe_actor_type type = {.size = sizeof type,
-        .name = "t",
-        .receive = ignore,
-        .stop = look_in_stop};
-    troupe_ref ref;
+    troupe_ref ref = test_spawn_with_stop(the_system, NULL, look_in_stop);
 
-    cr_assert_eq(troupe_system_spawn(the_system, &type, NULL, &ref), TROUPE_OK);
     test_post_number(the_system, ref, 1);
     cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
     test_run(the_system);
@@ -192,9 +164,7 @@ Test(mailbox, it_is_unbounded_and_keeps_the_order)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
 
-    for (uint64_t i = 0; i < TEST_RECORDS; i++) {
-        test_post_number(the_system, ref, i);
-    }
+    test_post_numbers(the_system, ref, TEST_RECORDS);
     test_run(the_system);
     cr_assert_eq(record.count, TEST_RECORDS);
     for (uint32_t i = 0; i < TEST_RECORDS; i++) {
@@ -224,9 +194,7 @@ Test(mailbox, its_memory_is_given_back_when_it_has_been_drained)
 
     cr_assert_eq(troupe_system_spawn(the_system, &type, NULL, &ref), TROUPE_OK);
     before = test_counters(the_system).bytes;
-    for (uint64_t i = 0; i < 200000; i++) {
-        test_post_number(the_system, ref, i);
-    }
+    test_post_numbers(the_system, ref, 200000);
     full = test_counters(the_system).bytes;
     cr_assert_geq(full, before + 200000 * 32);
     test_run(the_system);

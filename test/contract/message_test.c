@@ -7,21 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static troupe_system *the_system;
-
-static void
-setup(void)
-{
-    the_system = test_open_driven(0);
-}
-
-static void
-teardown(void)
-{
-    test_close(the_system);
-}
-
-TestSuite(message, .init = setup, .fini = teardown);
+TEST_DRIVEN_SUITE(message);
 
 /* --- owned messages ------------------------------------------------------- */
 

@@ -37,9 +37,7 @@ TestSuite(port, .init = setup, .fini = teardown);
 static bool
 is_readable(const troupe_port *of)
 {
-    struct pollfd ready = {troupe_port_fd(of), POLLIN, 0};
-
-    return poll(&ready, 1, 0) == 1;
+    return test_is_readable(troupe_port_fd(of));
 }
 
 /* Unreadable, but for one more time: drained to NULL it must become so. */
@@ -204,24 +202,12 @@ Test(port, it_is_the_sender_of_what_it_sends)
     }
 }
 
-static troupe_verdict
-echo(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)state;
-    troupe_reply(self, msg->type, msg->payload);
-    return TROUPE_CONTINUE;
-}
-
-static const troupe_actor_type echoer = {.size = sizeof(troupe_actor_type),
-    .name = "echo",
-    .receive = echo};
-
 Test(port, replies_come_back_to_it)
 {
     troupe_ref to;
 
     cr_assert_eq(
-        troupe_system_spawn(the_system, &echoer, NULL, &to), TROUPE_OK);
+        troupe_system_spawn(the_system, &test_echo, NULL, &to), TROUPE_OK);
     for (uint64_t i = 0; i < 50; i++) {
         cr_assert_eq(troupe_port_send(port, to, &test_number, &i), TROUPE_OK);
     }
@@ -468,9 +454,7 @@ Test(port, what_is_left_becomes_dead_letters)
 
     cr_assert_eq(troupe_port_open(the_system, NULL, &other), TROUPE_OK);
     ref = troupe_port_ref(other);
-    for (uint64_t i = 0; i < 100; i++) {
-        test_post_number(the_system, ref, i);
-    }
+    test_post_numbers(the_system, ref, 100);
     cr_assert_not_null(troupe_port_next(other));
     troupe_port_close(other);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 99);

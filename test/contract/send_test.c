@@ -29,17 +29,6 @@ teardown(void)
 
 TestSuite(send, .init = setup, .fini = teardown);
 
-/* One that has stopped. */
-static troupe_ref
-dead_actor(void)
-{
-    troupe_ref ref = test_spawn_doer(the_system, NULL);
-
-    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
-    test_run(the_system);
-    return ref;
-}
-
 static void
 inside(test_do_fn what)
 {
@@ -152,7 +141,7 @@ send_to_the_dead(troupe_self *self, const troupe_msg *msg, void *user)
 
 Test(send, a_refusal_is_reported_and_makes_no_dead_letter)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
     uint64_t before = test_counters(the_system).refused;
 
     test_do(the_system, doer, send_to_the_dead, &dead);
@@ -163,7 +152,7 @@ Test(send, a_refusal_is_reported_and_makes_no_dead_letter)
 
 Test(send, a_post_to_the_dead_is_reported_and_makes_no_dead_letter)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
     troupe_msg *owned = troupe_msg_new(the_system, &test_number, 0);
     uint64_t n = 1;
 
@@ -342,7 +331,7 @@ tell_the_dead(troupe_self *self, const troupe_msg *msg, void *user)
 
 Test(send, a_tell_to_the_dead_is_a_dead_letter)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
 
     test_do(the_system, doer, tell_the_dead, &dead);
     cr_assert_eq(test_letters.total, 1);
@@ -366,7 +355,7 @@ Test(send, a_post_tell_to_the_dead_is_a_dead_letter)
 {
     uint64_t n = 3;
 
-    troupe_post_tell(the_system, dead_actor(), &test_number, &n);
+    troupe_post_tell(the_system, test_dead_actor(the_system), &test_number, &n);
     troupe_post_tell(the_system, TROUPE_NONE, &test_number, &n);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 1);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_NO_SENDER], 1);
@@ -491,15 +480,6 @@ Test(send, a_failure_has_a_status_and_a_code)
     cr_assert_eq(seen_failure.code, -17);
 }
 
-static troupe_verdict
-forget(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
 static troupe_status
 no_message_in_start(troupe_self *self, void *state, const void *arg)
 {
@@ -529,7 +509,7 @@ Test(send, in_start_and_stop_there_is_no_current_message)
 {
     static const troupe_actor_type type = {.size = sizeof type,
         .name = "t",
-        .receive = forget,
+        .receive = test_ignore,
         .start = no_message_in_start,
         .stop = no_message_in_stop};
     troupe_ref ref;
@@ -554,13 +534,8 @@ send_in_stop(troupe_self *self, void *state, const troupe_exit *why)
 
 Test(send, stop_may_send)
 {
-    static const troupe_actor_type type = {.size = sizeof type,
-        .name = "t",
-        .receive = forget,
-        .stop = send_in_stop};
-    troupe_ref ref;
+    troupe_ref ref = test_spawn_with_stop(the_system, NULL, send_in_stop);
 
-    cr_assert_eq(troupe_system_spawn(the_system, &type, NULL, &ref), TROUPE_OK);
     cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(record.count, 1);
@@ -593,7 +568,7 @@ Test(send, forward_keeps_the_sender)
 
 Test(send, a_forward_to_the_dead_is_a_dead_letter)
 {
-    troupe_ref dead = dead_actor();
+    troupe_ref dead = test_dead_actor(the_system);
     troupe_ref none = TROUPE_NONE;
 
     test_do(the_system, doer, forward_it, &dead);

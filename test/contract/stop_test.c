@@ -10,21 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static troupe_system *the_system;
-
-static void
-setup(void)
-{
-    the_system = test_open_driven(0);
-}
-
-static void
-teardown(void)
-{
-    test_close(the_system);
-}
-
-TestSuite(stop, .init = setup, .fini = teardown);
+TEST_DRIVEN_SUITE(stop);
 
 /* --- one actor ------------------------------------------------------------ */
 
@@ -242,24 +228,10 @@ send_self_in_stop(troupe_self *self, void *state, const troupe_exit *why)
     cr_assert_eq(troupe_stop_now(self, troupe_self_ref(self)), TROUPE_OK);
 }
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
 Test(stop, a_message_to_one_that_is_stopping_is_refused)
 {
-    static const troupe_actor_type type = {.size = sizeof type,
-        .name = "t",
-        .receive = ignore,
-        .stop = send_self_in_stop};
-    troupe_ref ref;
+    troupe_ref ref = test_spawn_with_stop(the_system, NULL, send_self_in_stop);
 
-    cr_assert_eq(troupe_system_spawn(the_system, &type, NULL, &ref), TROUPE_OK);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(sent_in_stop, TROUPE_E_DEAD);
@@ -292,7 +264,7 @@ static troupe_status start_member(troupe_self *, void *, const void *);
 static const troupe_actor_type member_type = {.size = sizeof(troupe_actor_type),
     .name = "member",
     .state_bytes = sizeof(struct member),
-    .receive = ignore,
+    .receive = test_ignore,
     .start = start_member,
     .stop = note_end};
 
@@ -457,20 +429,11 @@ stop_parent(troupe_self *self, const troupe_msg *msg, void *user)
 
 static struct test_record stopping_record;
 
-static troupe_verdict
-have_doer(troupe_self *self, const troupe_msg *msg, void *user)
-{
-    (void)msg;
-    (void)user;
-    child_ref = test_spawn_doer_below(self, NULL);
-    return TROUPE_CONTINUE;
-}
-
 Test(stop, a_child_may_stop_its_parent)
 {
     troupe_ref parent = test_spawn_doer(the_system, NULL);
 
-    test_do(the_system, parent, have_doer, NULL);
+    test_do(the_system, parent, test_have_child, &child_ref);
     for (int i = 0; i < 5; i++) {
         test_do_later(the_system, child_ref, stop_parent, &stopping_record);
     }
@@ -515,13 +478,8 @@ spawn_in_stop(troupe_self *self, void *state, const troupe_exit *why)
 
 Test(stop, one_that_is_in_its_stop_spawns_nobody)
 {
-    static const troupe_actor_type type = {.size = sizeof type,
-        .name = "t",
-        .receive = ignore,
-        .stop = spawn_in_stop};
-    troupe_ref ref;
+    troupe_ref ref = test_spawn_with_stop(the_system, NULL, spawn_in_stop);
 
-    cr_assert_eq(troupe_system_spawn(the_system, &type, NULL, &ref), TROUPE_OK);
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(spawned_in_stop, TROUPE_E_STATE);
@@ -687,20 +645,6 @@ Test(stop, wait_leaves_nothing_behind)
 
 /* --- with workers --------------------------------------------------------- */
 
-static _Atomic uint64_t inside;
-static _Atomic uint64_t may_leave;
-
-static troupe_verdict
-stay(troupe_self *self, const troupe_msg *msg, void *user)
-{
-    (void)self;
-    (void)msg;
-    (void)user;
-    atomic_fetch_add(&inside, 1);
-    test_require(test_await_at_least(&may_leave, 1));
-    return TROUPE_CONTINUE;
-}
-
 Test(stop_threads, wait_blocks_until_they_have_gone)
 {
     troupe_system *system = test_open_threads(2);
@@ -730,16 +674,16 @@ Test(stop_threads, wait_at_the_deadline_stops_the_rest_now)
     refs[0] = stuck;
     refs[1] = test_spawn_doer(system, NULL);
     for (int i = 0; i < 10; i++) {
-        test_do_later(system, stuck, stay, NULL);
+        test_do_later(system, stuck, test_stay, NULL);
     }
-    cr_assert(test_await_at_least(&inside, 1));
+    cr_assert(test_await_at_least(&test_inside, 1));
     cr_assert_eq(
         troupe_stop_wait(system, refs, 2, TROUPE_MS(20)), TROUPE_E_TIMEOUT);
-    atomic_store(&may_leave, 1);
+    atomic_store(&test_may_leave, 1);
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
     cr_assert_eq(troupe_depth(system, refs[1]), TROUPE_DEPTH_DEAD);
     /* What was queued behind it is gone: it was a stop_now. */
-    cr_assert_eq(inside, 1);
+    cr_assert_eq(test_inside, 1);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 9);
     cr_assert_eq(troupe_depth(system, stuck), TROUPE_DEPTH_DEAD);
     test_close(system);
@@ -751,13 +695,13 @@ Test(stop_threads, now_is_seen_by_one_that_is_busy)
     troupe_ref stuck = test_spawn_doer(system, NULL);
 
     for (int i = 0; i < 10; i++) {
-        test_do_later(system, stuck, stay, NULL);
+        test_do_later(system, stuck, test_stay, NULL);
     }
-    cr_assert(test_await_at_least(&inside, 1));
+    cr_assert(test_await_at_least(&test_inside, 1));
     cr_assert_eq(troupe_post_stop_now(system, stuck), TROUPE_OK);
-    atomic_store(&may_leave, 1);
+    atomic_store(&test_may_leave, 1);
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
-    cr_assert_eq(inside, 1);
+    cr_assert_eq(test_inside, 1);
     cr_assert_eq(test_letters.total, 9);
     test_close(system);
 }

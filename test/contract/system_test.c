@@ -12,19 +12,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
-static const troupe_actor_type plain = {.size = sizeof(troupe_actor_type),
-    .name = "plain",
-    .receive = ignore};
-
 /* --- create --------------------------------------------------------------- */
 
 Test(system, null_options_are_defaults)
@@ -208,7 +195,7 @@ spawn_all(troupe_system *system, troupe_ref *refs, uint32_t most)
     while (count < most && status == TROUPE_OK) {
         troupe_ref ref = {3, 3};
 
-        status = troupe_system_spawn(system, &plain, NULL, &ref);
+        status = troupe_system_spawn(system, &test_plain, NULL, &ref);
         if (status == TROUPE_OK) {
             refs[count++] = ref;
         } else {
@@ -277,9 +264,7 @@ Test(system, request_stop_handles_what_was_queued_before)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(system, NULL, &record);
 
-    for (uint64_t i = 0; i < 200; i++) {
-        test_post_number(system, ref, i);
-    }
+    test_post_numbers(system, ref, 200);
     troupe_system_request_stop(system);
     troupe_system_request_stop(system); /* again: nothing */
     cr_assert_eq(troupe_post(system, ref, &test_empty, NULL), TROUPE_E_CLOSED);
@@ -401,20 +386,6 @@ Test(system, stopping_what_has_stopped_is_ok)
     test_close(system);
 }
 
-static _Atomic uint64_t inside;
-static _Atomic uint64_t may_leave;
-
-static troupe_verdict
-stay(troupe_self *self, const troupe_msg *msg, void *user)
-{
-    (void)self;
-    (void)msg;
-    (void)user;
-    atomic_fetch_add(&inside, 1);
-    test_require(test_await_at_least(&may_leave, 1));
-    return TROUPE_CONTINUE;
-}
-
 static troupe_system *
 open_with_grace(uint64_t grace_ns)
 {
@@ -438,8 +409,8 @@ Test(system, a_stuck_actor_is_named_and_the_stop_can_be_repeated)
     troupe_ref busy[4] = {{0, 0}};
 
     (void)test_spawn_doer(system, "idle");
-    test_do_later(system, stuck, stay, NULL);
-    cr_assert(test_await_at_least(&inside, 1));
+    test_do_later(system, stuck, test_stay, NULL);
+    cr_assert(test_await_at_least(&test_inside, 1));
     cr_assert_eq(troupe_system_stop(system), TROUPE_E_TIMEOUT);
     cr_assert(test_await(has_one_actor, system));
     cr_assert_eq(troupe_system_busy(system, busy, 4), 1);
@@ -448,7 +419,7 @@ Test(system, a_stuck_actor_is_named_and_the_stop_can_be_repeated)
     cr_assert_eq(troupe_system_destroy(system), TROUPE_E_TIMEOUT);
     cr_assert_eq(
         troupe_post(system, stuck, &test_empty, NULL), TROUPE_E_CLOSED);
-    atomic_store(&may_leave, 1);
+    atomic_store(&test_may_leave, 1);
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
     cr_assert_eq(troupe_system_stop(system), TROUPE_OK);
     cr_assert_eq(troupe_system_busy(system, busy, 4), 0);
@@ -461,13 +432,13 @@ Test(system, half_way_through_the_grace_those_who_drain_are_stopped_now)
     troupe_ref stuck = test_spawn_doer(system, NULL);
 
     for (int i = 0; i < 10; i++) {
-        test_do_later(system, stuck, stay, NULL);
+        test_do_later(system, stuck, test_stay, NULL);
     }
-    cr_assert(test_await_at_least(&inside, 1));
+    cr_assert(test_await_at_least(&test_inside, 1));
     cr_assert_eq(troupe_system_stop(system), TROUPE_E_TIMEOUT);
-    atomic_store(&may_leave, 1);
+    atomic_store(&test_may_leave, 1);
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
-    cr_assert_eq(inside, 1, "the other nine were not handled");
+    cr_assert_eq(test_inside, 1, "the other nine were not handled");
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 9);
     test_close(system);
 }
@@ -484,8 +455,8 @@ Test(system, busy_names_those_inside_and_those_with_work)
     }
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
     cr_assert_eq(troupe_system_busy(system, NULL, 0), 0);
-    test_do_later(system, refs[0], stay, NULL);
-    cr_assert(test_await_at_least(&inside, 1));
+    test_do_later(system, refs[0], test_stay, NULL);
+    cr_assert(test_await_at_least(&test_inside, 1));
     test_post_number(system, refs[1], 1);
     count = troupe_system_busy(system, busy, 8);
     cr_assert_eq(count, 2);
@@ -495,7 +466,7 @@ Test(system, busy_names_those_inside_and_those_with_work)
               troupe_ref_equal(busy[1], refs[1]));
     cr_assert_eq(troupe_system_busy(system, busy, 1), 2);
     cr_assert_eq(troupe_system_busy(system, NULL, 0), 2);
-    atomic_store(&may_leave, 1);
+    atomic_store(&test_may_leave, 1);
     test_close(system);
     cr_assert_eq(troupe_system_busy(NULL, busy, 8), 0);
 }
@@ -540,9 +511,7 @@ Test(system, destroy_stops_first)
     struct test_record record = {0};
     troupe_ref ref = test_spawn_recorder(system, NULL, &record);
 
-    for (uint64_t i = 0; i < 10; i++) {
-        test_post_number(system, ref, i);
-    }
+    test_post_numbers(system, ref, 10);
     cr_assert_eq(troupe_system_destroy(system), TROUPE_OK);
     cr_assert_eq(record.count, 10);
     cr_assert_eq(record.stopped, 1);
@@ -562,7 +531,7 @@ pass_on(troupe_self *self, void *state, const troupe_msg *msg)
         left--;
         troupe_tell(self, troupe_self_ref(self), &test_number, &left);
     } else {
-        atomic_fetch_add(&inside, 1);
+        atomic_fetch_add(&test_inside, 1);
     }
     return TROUPE_CONTINUE;
 }
@@ -575,7 +544,7 @@ Test(system, await_idle_returns_when_no_actor_has_work)
     for (uint32_t workers = 1; workers <= 4; workers *= 2) {
         troupe_system *system = test_open_threads(workers);
 
-        inside = 0;
+        test_inside = 0;
         for (int i = 0; i < 50; i++) {
             troupe_ref ref;
 
@@ -584,7 +553,7 @@ Test(system, await_idle_returns_when_no_actor_has_work)
             test_post_number(system, ref, 1000);
         }
         cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
-        cr_assert_eq(inside, 50);
+        cr_assert_eq(test_inside, 50);
         test_close(system);
     }
 }
@@ -633,10 +602,10 @@ Test(system, await_idle_gives_up_at_the_deadline)
 {
     troupe_system *system = test_open_threads(2);
 
-    test_do_later(system, test_spawn_doer(system, NULL), stay, NULL);
+    test_do_later(system, test_spawn_doer(system, NULL), test_stay, NULL);
     cr_assert_eq(
         troupe_system_await_idle(system, TROUPE_MS(10)), TROUPE_E_TIMEOUT);
-    atomic_store(&may_leave, 1);
+    atomic_store(&test_may_leave, 1);
     cr_assert_eq(troupe_system_await_idle(system, TROUPE_FOREVER), TROUPE_OK);
     test_close(system);
 }

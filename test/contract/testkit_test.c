@@ -12,18 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static troupe_verdict
-echo(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)state;
-    troupe_reply(self, msg->type, msg->payload);
-    return TROUPE_CONTINUE;
-}
-
-static const troupe_actor_type echoer = {.size = sizeof(troupe_actor_type),
-    .name = "echo",
-    .receive = echo};
-
 static troupe_system *the_system;
 static troupe_probe *probe;
 static troupe_ref at;
@@ -75,9 +63,7 @@ number_in(const troupe_msg *msg)
 static void
 expect_messages_in_order(void)
 {
-    for (uint64_t i = 0; i < 100; i++) {
-        test_post_number(the_system, at, i);
-    }
+    test_post_numbers(the_system, at, 100);
     for (uint64_t i = 0; i < 100; i++) {
         cr_assert_eq(number_in(troupe_probe_next(probe, TROUPE_S(60))), i);
     }
@@ -91,7 +77,7 @@ expect_answer(void)
     uint64_t n = 77;
 
     cr_assert_eq(
-        troupe_system_spawn(the_system, &echoer, NULL, &to), TROUPE_OK);
+        troupe_system_spawn(the_system, &test_echo, NULL, &to), TROUPE_OK);
     for (int i = 0; i < 100; i++) {
         const troupe_msg *msg;
 
@@ -107,9 +93,7 @@ expect_fishing(void)
 {
     uint64_t n = 5;
 
-    for (uint64_t i = 0; i < 10; i++) {
-        test_post_number(the_system, at, i);
-    }
+    test_post_numbers(the_system, at, 10);
     cr_assert_eq(troupe_post(the_system, at, &test_other, &n), TROUPE_OK);
     test_post_number(the_system, at, 99);
     cr_assert_eq(

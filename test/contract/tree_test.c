@@ -26,26 +26,13 @@ teardown(void)
 
 TestSuite(tree, .init = setup, .fini = teardown);
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
-static const troupe_actor_type plain = {.size = sizeof(troupe_actor_type),
-    .name = "plain",
-    .receive = ignore};
-
 static troupe_status
 spawn_named(const char *name, troupe_ref *ref)
 {
     troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
 
     options.name = name;
-    return troupe_system_spawn(the_system, &plain, &options, ref);
+    return troupe_system_spawn(the_system, &test_plain, &options, ref);
 }
 
 static void

@@ -203,19 +203,6 @@ Test(fault_input, values_of_the_environment)
 
 /* --- spawn ---------------------------------------------------------------- */
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
-static const troupe_actor_type plain = {.size = sizeof(troupe_actor_type),
-    .name = "plain",
-    .receive = ignore};
-
 Test(fault_input, spawn)
 {
     static const char call[] = "troupe_system_spawn";
@@ -227,67 +214,150 @@ Test(fault_input, spawn)
         troupe_spawn_options known;
         uint64_t more;
     } newer = {.known = {.size = sizeof newer}, .more = 1};
-    troupe_actor_type type = plain;
+    troupe_actor_type type = test_plain;
     troupe_ref ref = TROUPE_NONE;
     char name[300];
 
-    REFUSED(troupe_system_spawn(NULL, &plain, NULL, &ref), TROUPE_E_INVALID,
-        call, "system", "NULL");
+    REFUSED(troupe_system_spawn(NULL, &test_plain, NULL, &ref),
+        TROUPE_E_INVALID, call, "system", "NULL");
     REFUSED(troupe_system_spawn(system, NULL, NULL, &ref), TROUPE_E_INVALID,
         call, "type", "NULL");
-    REFUSED(troupe_system_spawn(system, &plain, NULL, NULL), TROUPE_E_INVALID,
-        call, "result", "NULL");
+    REFUSED(troupe_system_spawn(system, &test_plain, NULL, NULL),
+        TROUPE_E_INVALID, call, "result", "NULL");
     type.size = 0;
     REFUSED(troupe_system_spawn(system, &type, NULL, &ref), TROUPE_E_INVALID,
         call, "size", "0");
     type.size = 16;
     REFUSED(troupe_system_spawn(system, &type, NULL, &ref), TROUPE_E_INVALID,
         call, "type.size", "16");
-    type = plain;
+    type = test_plain;
     type.receive = NULL;
     REFUSED(troupe_system_spawn(system, &type, NULL, &ref), TROUPE_E_INVALID,
         call, "type.receive", "NULL");
-    type = plain;
+    type = test_plain;
     type.name = NULL;
     REFUSED(troupe_system_spawn(system, &type, NULL, &ref), TROUPE_E_INVALID,
         call, "type.name", "NULL");
-    type = plain;
+    type = test_plain;
     type.state_bytes = SIZE_MAX;
     REFUSED(troupe_system_spawn(system, &type, NULL, &ref), TROUPE_E_INVALID,
         call, "type.state_bytes", NULL);
     options.size = 0;
-    REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
+    REFUSED(troupe_system_spawn(system, &test_plain, &options, &ref),
         TROUPE_E_INVALID, call, "size", "0");
-    REFUSED(troupe_system_spawn(system, &plain, &newer.known, &ref),
+    REFUSED(troupe_system_spawn(system, &test_plain, &newer.known, &ref),
         TROUPE_E_VERSION, call, "size", NULL);
     options = TROUPE_INIT(troupe_spawn_options);
     options.throughput = 65537;
-    REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
+    REFUSED(troupe_system_spawn(system, &test_plain, &options, &ref),
         TROUPE_E_INVALID, call, "throughput", "65537");
     options = TROUPE_INIT(troupe_spawn_options);
     options.arg = name;
-    REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
+    REFUSED(troupe_system_spawn(system, &test_plain, &options, &ref),
         TROUPE_E_INVALID, call, "arg_bytes", "0");
     options.arg_bytes = SIZE_MAX;
-    REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
+    REFUSED(troupe_system_spawn(system, &test_plain, &options, &ref),
         TROUPE_E_INVALID, call, "arg_bytes", NULL);
     options = TROUPE_INIT(troupe_spawn_options);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         options.name = names[i];
-        REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
+        REFUSED(troupe_system_spawn(system, &test_plain, &options, &ref),
             TROUPE_E_INVALID, call, "name", names[i]);
     }
     memset(name, 'a', sizeof name);
     name[256] = '\0';
     options.name = name;
-    REFUSED(troupe_system_spawn(system, &plain, &options, &ref),
+    REFUSED(troupe_system_spawn(system, &test_plain, &options, &ref),
         TROUPE_E_INVALID, call, "name", NULL);
     cr_assert(troupe_ref_is_none(ref), "untouched");
     name[255] = '\0';
     cr_assert_eq(
-        troupe_system_spawn(system, &plain, &options, &ref), TROUPE_OK);
+        troupe_system_spawn(system, &test_plain, &options, &ref), TROUPE_OK);
     cr_assert_eq(test_counters(system).started, 1);
     test_close(system);
+}
+
+/* --- mailboxes ------------------------------------------------------------ */
+
+static double
+rank_none(const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    return 0;
+}
+
+static void
+tell_none(const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+}
+
+static void *
+open_none(void *user)
+{
+    return user;
+}
+
+static troupe_system *mailbox_system;
+
+/* Refused with the option, and nothing exists afterwards. */
+static void
+refuse_mailbox(const troupe_mailbox_options *mailbox, const char *option,
+    const char *value)
+{
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    options.mailbox = mailbox;
+    REFUSED(troupe_system_spawn(mailbox_system, &test_plain, &options, &ref),
+        TROUPE_E_INVALID, "troupe_system_spawn", option, value);
+    cr_assert(troupe_ref_is_none(ref));
+    cr_assert_eq(test_counters(mailbox_system).actors, 0);
+}
+
+Test(fault_input, mailbox_options)
+{
+    const troupe_mailbox_options nothing = TROUPE_INIT(troupe_mailbox_options);
+    troupe_custom_mailbox custom = TROUPE_INIT(troupe_custom_mailbox);
+    troupe_mailbox_options options = nothing;
+
+    mailbox_system = test_open_driven(0);
+    options.size = 0;
+    refuse_mailbox(&options, "size", "0");
+    options = nothing;
+    options.capacity = 2000000000;
+    refuse_mailbox(&options, "mailbox.capacity", "2000000000");
+    options = nothing;
+    options.overflow = TROUPE_OVERFLOW_DROP_NEW;
+    refuse_mailbox(&options, "mailbox.overflow", "drop-new");
+    options.capacity = 1;
+    options.overflow = (troupe_overflow)9;
+    refuse_mailbox(&options, "mailbox.overflow", "9");
+    options.overflow = TROUPE_OVERFLOW_DROP_LOWEST;
+    refuse_mailbox(&options, "mailbox.overflow", "drop-lowest");
+    options.priority = rank_none;
+    options.overflow = TROUPE_OVERFLOW_DROP_HEAD;
+    refuse_mailbox(&options, "mailbox.overflow", "drop-head");
+    options = nothing;
+    options.flags = 4;
+    refuse_mailbox(&options, "mailbox.flags", "0x4");
+    options = nothing;
+    options.on_unrankable = tell_none;
+    refuse_mailbox(&options, "mailbox.on_unrankable", NULL);
+    options = nothing;
+    options.ageing_ns = 7;
+    refuse_mailbox(&options, "mailbox.ageing_ns", "7");
+    options = nothing;
+    options.custom = &custom;
+    refuse_mailbox(&options, "mailbox.custom", "no name");
+    custom.name = "half";
+    custom.open = open_none;
+    refuse_mailbox(&options, "mailbox.custom", "half");
+    custom.size = 16;
+    refuse_mailbox(&options, "mailbox.custom.size", "16");
+    test_close(mailbox_system);
 }
 
 Test(fault_input, more_actors_than_there_may_be)
@@ -303,20 +373,20 @@ Test(fault_input, more_actors_than_there_may_be)
     options.max_actors = 100;
     system = test_open(&options);
     while (made < 1000 && status == TROUPE_OK) {
-        status = troupe_system_spawn(system, &plain, NULL, &all[made]);
+        status = troupe_system_spawn(system, &test_plain, NULL, &all[made]);
         made += status == TROUPE_OK;
     }
     cr_assert_geq(made, 100);
     cr_assert_leq(made, 100 + 96);
-    REFUSED(troupe_system_spawn(system, &plain, NULL, &ref), TROUPE_E_LIMIT,
-        "troupe_system_spawn", "TROUPE_MAX_ACTORS", NULL);
+    REFUSED(troupe_system_spawn(system, &test_plain, NULL, &ref),
+        TROUPE_E_LIMIT, "troupe_system_spawn", "TROUPE_MAX_ACTORS", NULL);
     for (uint32_t i = 0; i < made; i++) {
         cr_assert_eq(troupe_post_stop_now(system, all[i]), TROUPE_OK);
     }
     test_run(system);
     for (uint32_t i = 0; i < 100; i++) {
         cr_assert_eq(
-            troupe_system_spawn(system, &plain, NULL, &ref), TROUPE_OK);
+            troupe_system_spawn(system, &test_plain, NULL, &ref), TROUPE_OK);
     }
     test_close(system);
 }
@@ -444,20 +514,20 @@ send_badly(troupe_self *self, const troupe_msg *msg, void *user)
         troupe_take(self, &kept), TROUPE_E_STATE, "troupe_take", "self", NULL);
     REFUSED(troupe_become_push(self, NULL), TROUPE_E_INVALID,
         "troupe_become_push", "next", "NULL");
-    REFUSED(troupe_become_push(NULL, ignore), TROUPE_E_INVALID,
+    REFUSED(troupe_become_push(NULL, test_ignore), TROUPE_E_INVALID,
         "troupe_become_push", "self", "NULL");
     REFUSED(troupe_unbecome(NULL), TROUPE_E_INVALID, "troupe_unbecome", "self",
         "NULL");
     REFUSED(troupe_unbecome(self), TROUPE_E_STATE, "troupe_unbecome",
         "behaviour", NULL);
-    REFUSED(troupe_spawn(NULL, &plain, NULL, &child), TROUPE_E_INVALID,
+    REFUSED(troupe_spawn(NULL, &test_plain, NULL, &child), TROUPE_E_INVALID,
         "troupe_spawn", "self", "NULL");
     REFUSED(troupe_stop(self, TROUPE_NONE), TROUPE_E_INVALID, "troupe_stop",
         "whom", NULL);
     REFUSED(troupe_stop_now(NULL, *to), TROUPE_E_INVALID, "troupe_stop_now",
         "self", "NULL");
     troupe_become(self, NULL);
-    troupe_become(NULL, ignore);
+    troupe_become(NULL, test_ignore);
     return TROUPE_CONTINUE;
 }
 
@@ -762,7 +832,7 @@ stopped_is_stopped(troupe_system *system)
     cr_assert_eq(troupe_system_stop(system), TROUPE_OK, "stopped already");
     troupe_system_request_stop(system);
     cr_assert_eq(
-        troupe_system_spawn(system, &plain, NULL, &ref), TROUPE_E_CLOSED);
+        troupe_system_spawn(system, &test_plain, NULL, &ref), TROUPE_E_CLOSED);
     cr_assert(troupe_ref_is_none(ref));
     cr_assert_eq(troupe_port_open(system, NULL, &port), TROUPE_E_CLOSED);
     cr_assert_null(port);

@@ -125,22 +125,10 @@ fail_each(const struct scenario *scenario)
 
 /* --- spawn ---------------------------------------------------------------- */
 
-static troupe_verdict
-ignore(troupe_self *self, void *state, const troupe_msg *msg)
-{
-    (void)self;
-    (void)state;
-    (void)msg;
-    return TROUPE_CONTINUE;
-}
-
-static const troupe_actor_type plain = {.size = sizeof(troupe_actor_type),
-    .name = "plain",
-    .receive = ignore};
 static const troupe_actor_type large = {.size = sizeof(troupe_actor_type),
     .name = "large",
     .state_bytes = 200000,
-    .receive = ignore};
+    .receive = test_ignore};
 
 static troupe_ref
 spawn(troupe_system *system, const troupe_actor_type *type, const char *name,
@@ -162,9 +150,9 @@ spawn(troupe_system *system, const troupe_actor_type *type, const char *name,
 static void
 run_spawns(troupe_system *system)
 {
-    (void)spawn(system, &plain, NULL, 0);
-    (void)spawn(system, &plain, "name", 0);
-    (void)spawn(system, &plain, NULL, 4000);
+    (void)spawn(system, &test_plain, NULL, 0);
+    (void)spawn(system, &test_plain, "name", 0);
+    (void)spawn(system, &test_plain, NULL, 4000);
     (void)spawn(system, &large, NULL, 0);
     (void)spawn(system, &large, "all", 100);
 }
@@ -187,7 +175,7 @@ run_many_spawns(troupe_system *system)
         troupe_status status;
 
         (void)snprintf(name, sizeof name, "n%u", i);
-        made = spawn(system, &plain, name, 0);
+        made = spawn(system, &test_plain, name, 0);
         (void)snprintf(again, sizeof again, "/user/%s", name);
         status = troupe_lookup(system, again, &found);
         if (troupe_ref_is_none(made)) {
@@ -223,7 +211,7 @@ start_family(troupe_self *self, void *state, const void *arg)
 
 static const troupe_actor_type family = {.size = sizeof(troupe_actor_type),
     .name = "family",
-    .receive = ignore,
+    .receive = test_ignore,
     .start = start_family};
 
 static void
@@ -482,7 +470,7 @@ Test(fault_memory, take_copy_and_forward)
 static troupe_verdict
 second(troupe_self *self, void *state, const troupe_msg *msg)
 {
-    return ignore(self, state, msg);
+    return test_ignore(self, state, msg);
 }
 
 static troupe_verdict
@@ -553,14 +541,15 @@ start_parent(troupe_self *self, void *state, const void *arg)
     (void)state;
     (void)arg;
     for (uint32_t i = 0; i < 5; i++) {
-        test_require(troupe_spawn(self, &plain, NULL, &child) == TROUPE_OK);
+        test_require(
+            troupe_spawn(self, &test_plain, NULL, &child) == TROUPE_OK);
     }
     return TROUPE_OK;
 }
 
 static const troupe_actor_type parent = {.size = sizeof(troupe_actor_type),
     .name = "parent",
-    .receive = ignore,
+    .receive = test_ignore,
     .start = start_parent};
 
 static void
@@ -890,7 +879,7 @@ run_events(troupe_system *system)
     }
     lose_all(system);
     test_run(system);
-    short_lived = spawn(system, &plain, "x", 0);
+    short_lived = spawn(system, &test_plain, "x", 0);
     if (!troupe_ref_is_none(short_lived)) {
         (void)is_ok(troupe_post_stop(system, short_lived));
     }
@@ -912,7 +901,7 @@ static void
 prepare_crowd(troupe_system *system)
 {
     for (uint32_t i = 0; i < 1000; i++) {
-        crowd[i] = spawn(system, &plain, NULL, 0);
+        crowd[i] = spawn(system, &test_plain, NULL, 0);
     }
     test_run(system);
 }
@@ -979,7 +968,7 @@ Test(fault_memory, while_workers_run)
         troupe_ref top = TROUPE_NONE;
         const uint64_t levels = 5;
 
-        recorder = spawn(system, &plain, "recorder", 0);
+        recorder = spawn(system, &test_plain, "recorder", 0);
         top = spawn(system, &divider, "top", 0);
         cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
         if (nth % 2 == 0) {

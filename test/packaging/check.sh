@@ -208,7 +208,9 @@ C
     env PKG_CONFIG_LIBDIR="${ck_pc:-}" \
         meson setup "$work/meson/build" "$work/meson" &&
         meson test -C "$work/meson/build" &&
-        [ "$(meson test -C "$work/meson/build" --list | wc -l)" -eq 1 ]
+        meson introspect --tests "$work/meson/build" | python3 -c '
+import json, sys
+sys.exit(len(json.load(sys.stdin)) != 1)'
 }
 
 # An installed troupe of this machine must not stand in for the subproject.

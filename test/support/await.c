@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/await.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -26,6 +27,14 @@ test_await(bool (*ready)(void *user), void *user)
         sched_yield();
     }
     return true;
+}
+
+bool
+test_is_readable(int fd)
+{
+    struct pollfd ready = {fd, POLLIN, 0};
+
+    return poll(&ready, 1, 0) == 1;
 }
 
 struct level {

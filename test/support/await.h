@@ -18,6 +18,9 @@ bool test_await(bool (*ready)(void *user), void *user);
 /* Until `*number` is at least `least`. */
 bool test_await_at_least(_Atomic uint64_t *number, uint64_t least);
 
+/* Now, without waiting. */
+bool test_is_readable(int fd);
+
 uint64_t test_clock_ns(void);
 
 #endif /* TEST_SUPPORT_AWAIT_H */

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct test_alloc test_memory;
 struct test_letters test_letters;
@@ -118,6 +120,21 @@ test_counters(const troupe_system *system)
 
     test_require(troupe_counters_read(system, &counters) == TROUPE_OK);
     return counters;
+}
+
+int
+test_in_child(int (*what)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+
+    test_require(child >= 0);
+    if (child == 0) {
+        (void)alarm(600);
+        _exit(what());
+    }
+    test_require(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* --- dead letters --------------------------------------------------------- */
@@ -343,6 +360,102 @@ test_do(troupe_system *system, troupe_ref doer_ref, test_do_fn what, void *user)
 {
     test_do_later(system, doer_ref, what, user);
     test_run(system);
+}
+
+troupe_verdict
+test_ignore(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    (void)msg;
+    return TROUPE_CONTINUE;
+}
+
+const troupe_actor_type test_plain = {.size = sizeof(troupe_actor_type),
+    .name = "plain",
+    .receive = test_ignore};
+
+static troupe_verdict
+answer(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    troupe_reply(self, msg->type, msg->payload);
+    return TROUPE_CONTINUE;
+}
+
+const troupe_actor_type test_echo = {.size = sizeof(troupe_actor_type),
+    .name = "echo",
+    .receive = answer};
+
+static troupe_status
+keep_stop(troupe_self *self, void *state, const void *arg)
+{
+    (void)self;
+    memcpy(state, arg, sizeof(test_stop_fn));
+    return TROUPE_OK;
+}
+
+static void
+call_stop(troupe_self *self, void *state, const troupe_exit *why)
+{
+    test_stop_fn stop;
+
+    memcpy(&stop, state, sizeof stop);
+    stop(self, state, why);
+}
+
+static const troupe_actor_type with_stop = {.size = sizeof(troupe_actor_type),
+    .name = "with_stop",
+    .state_bytes = sizeof(test_stop_fn),
+    .receive = test_ignore,
+    .start = keep_stop,
+    .stop = call_stop};
+
+troupe_ref
+test_spawn_with_stop(troupe_system *system, const char *name, test_stop_fn stop)
+{
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    options.name = name;
+    options.arg = &stop;
+    options.arg_bytes = sizeof stop;
+    test_require(
+        troupe_system_spawn(system, &with_stop, &options, &ref) == TROUPE_OK);
+    test_run(system); /* or stop() is not called */
+    return ref;
+}
+
+troupe_ref
+test_dead_actor(troupe_system *system)
+{
+    troupe_ref ref = test_spawn_doer(system, NULL);
+
+    test_require(troupe_post_stop(system, ref) == TROUPE_OK);
+    test_run(system);
+    return ref;
+}
+
+troupe_verdict
+test_have_child(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    *(troupe_ref *)user = test_spawn_doer_below(self, "child");
+    return TROUPE_CONTINUE;
+}
+
+_Atomic uint64_t test_inside;
+_Atomic uint64_t test_may_leave;
+
+troupe_verdict
+test_stay(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)self;
+    (void)msg;
+    (void)user;
+    atomic_fetch_add(&test_inside, 1);
+    test_require(test_await_at_least(&test_may_leave, 1));
+    return TROUPE_CONTINUE;
 }
 
 void

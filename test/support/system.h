@@ -36,6 +36,27 @@ void test_run(troupe_system *system);
  */
 void test_close(troupe_system *system);
 
+/*
+ * A suite whose tests have a driven system, `the_system`.
+ */
+#define TEST_DRIVEN_SUITE(name)                                                \
+    static troupe_system *the_system;                                          \
+    static void open_the_system(void)                                          \
+    {                                                                          \
+        the_system = test_open_driven(0);                                      \
+    }                                                                          \
+    static void close_the_system(void)                                         \
+    {                                                                          \
+        test_close(the_system);                                                \
+    }                                                                          \
+    TestSuite(name, .init = open_the_system, .fini = close_the_system)
+
+/*
+ * The answer of `what` in a forked child, or 128 + the signal that killed it.
+ * A child that hangs is killed in the end.
+ */
+int test_in_child(int (*what)(void));
+
 /* Prints and ends the process: for what is not the point of a test. */
 #define test_require(expr)                                                     \
     ((expr) ? (void)0 : test_fail(__FILE__, __LINE__, #expr))
@@ -149,6 +170,32 @@ void test_do(
 /* Posts it only. */
 void test_do_later(
     troupe_system *system, troupe_ref doer, test_do_fn what, void *user);
+
+/* Ignores what it gets. */
+troupe_verdict test_ignore(
+    troupe_self *self, void *state, const troupe_msg *msg) TROUPE_NOEXCEPT;
+extern const troupe_actor_type test_plain;
+
+/* Answers with what it got. */
+extern const troupe_actor_type test_echo;
+
+/* A plain one with a stop(), started in a driven system; `name` may be NULL. */
+typedef void (*test_stop_fn)(
+    troupe_self *self, void *state, const troupe_exit *why) TROUPE_NOEXCEPT;
+troupe_ref test_spawn_with_stop(
+    troupe_system *system, const char *name, test_stop_fn stop);
+
+/* One that has stopped. Runs the driven system. */
+troupe_ref test_dead_actor(troupe_system *system);
+
+/* For a doer: has a child, a doer named "child", and puts it in *user. */
+troupe_verdict test_have_child(
+    troupe_self *self, const troupe_msg *msg, void *user);
+
+/* For a doer with threads: is inside until it may leave. */
+extern _Atomic uint64_t test_inside;
+extern _Atomic uint64_t test_may_leave;
+troupe_verdict test_stay(troupe_self *self, const troupe_msg *msg, void *user);
 
 /* A post of one number that has to work. */
 void test_post_number(troupe_system *system, troupe_ref to, uint64_t number);

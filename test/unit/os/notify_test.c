@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/notify.h"
 
+#include "support/await.h"
 #include "support/census.h"
 
 #include <criterion/criterion.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -16,9 +16,7 @@ static struct trp_notify notify;
 static bool
 is_readable(void)
 {
-    struct pollfd ready = {trp_notify_fd(&notify), POLLIN, 0};
-
-    return poll(&ready, 1, 0) == 1;
+    return test_is_readable(trp_notify_fd(&notify));
 }
 
 Test(os_notify, zeroed_is_not_open)

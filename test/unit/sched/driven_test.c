@@ -3,11 +3,10 @@
 #include "sched/worker.h"
 
 #include "support/alloc.h"
+#include "support/await.h"
 #include "support/census.h"
 
 #include <criterion/criterion.h>
-
-#include <poll.h>
 
 /* The scheduler without threads: order, descriptor, seed. */
 
@@ -75,9 +74,7 @@ run_all(void)
 static bool
 is_readable(void)
 {
-    struct pollfd ready = {trp_notify_fd(&sched.notify), POLLIN, 0};
-
-    return poll(&ready, 1, 0) == 1;
+    return test_is_readable(trp_notify_fd(&sched.notify));
 }
 
 static void
