@@ -319,8 +319,9 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     trp_store_release(&cold->parent, parent.index); /* pairs: cell.cold_part */
     trp_store_release(&cold->birth, tail);          /* pairs: cell.cold_part */
     cold->first = 0;
-    trp_store_relaxed(&cold->wraps, 0); /* relaxed: same */
-    trp_store_relaxed(&cold->look, 0);  /* relaxed: same */
+    trp_store_relaxed(&cold->wraps, 0);  /* relaxed: same */
+    trp_store_relaxed(&cold->warned, 0); /* relaxed: same */
+    trp_store_relaxed(&cold->look, 0);   /* relaxed: same */
     cold->code = 0;
 }
 

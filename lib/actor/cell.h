@@ -140,9 +140,9 @@ struct trp_cold {
     TRP_ATOMIC(uint32_t) birth; /* ticket of the first message; constant */
     TRP_ATOMIC(uint16_t) wraps; /* times that head passed 2^32 */
     TRP_ATOMIC(uint8_t) look;   /* K or L was set: for who reads no word */
-    uint8_t spare;
-    struct trp_lock lock; /* children, watchers, extra */
-    int32_t code;         /* of the exit; owner */
+    TRP_ATOMIC(uint8_t) warned; /* doublings of the depth that were told */
+    struct trp_lock lock;       /* children, watchers, extra */
+    int32_t code;               /* of the exit; owner */
 };
 
 _Static_assert(sizeof(struct trp_cold) == 48, "idle actors are small");

@@ -65,6 +65,7 @@ struct trp_rules {
     TRP_ATOMIC(uint8_t) overflow;
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint32_t) length; /* of the locked forms; under the lock */
+    TRP_ATOMIC(uint32_t) warn;   /* depth; UINT32_MAX = never */
     TRP_ATOMIC(troupe_on_drop_fn) on_drop;
     TRP_ATOMIC(void *) drop_user;
     TRP_ATOMIC(troupe_priority_fn) priority;

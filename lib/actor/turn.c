@@ -217,6 +217,9 @@ pause_turn(struct turn *turn)
 
     book(turn);
     cell->used_up = 0;
+    if (TRP_UNLIKELY(turn->cursor.unit != TRP_POOL_NONE)) { /* was deep */
+        trp_mailbox_rearm(turn->core, cell);
+    }
     for (int rests = 0;; rests++) {
         switch (trp_ring_idle(&turn->cursor, &turn->core->segments,
             &turn->local->segments, &cell->ring, &cell->hint)) {
@@ -321,6 +324,7 @@ end_turn(struct turn *turn, uint64_t began_ns)
 
     book(turn);
     adapt(cell, began_ns);
+    trp_mailbox_rearm(turn->core, cell);
     trp_cursor_publish(&turn->cursor, &cell->ring);
     trp_ring_shrink(&turn->cursor, &turn->core->segments,
         &turn->local->segments, &cell->ring);
@@ -350,6 +354,7 @@ pause_ruled(struct turn *turn, struct trp_rules *rules)
     }
     book(turn);
     turn->cell->used_up = 0;
+    trp_mailbox_rearm(turn->core, turn->cell);
     if (trp_rules_idle(turn->cell, rules)) {
         return NEXT_GONE;
     }
