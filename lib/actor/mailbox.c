@@ -47,7 +47,7 @@ trp_mailbox_look_deep(
     struct trp_core *core, struct trp_cell *cell, uint32_t warn, uint32_t depth)
 {
     struct trp_cold *cold = trp_cold_of(core, cell);
-    /* relaxed, here and below: who adds to it says so; nothing else. */
+    /* relaxed: who adds to it says so; nothing else hangs on it. */
     uint8_t warned = trp_load_relaxed(&cold->warned);
     uint8_t next = warned;
 
