@@ -306,7 +306,7 @@ carry(struct trp_worker *worker, uint64_t *carried)
             }
             return TRP_ALARM_NEVER;
         }
-        /* And then another look, at what may have come before it. */
+        /* And another look: who came before it saw the word as it was. */
         if (trp_cas_acq_rel(&idle->carrier, &found, own)) { /* pairs:
                                                                idle.carrier */
             *carried = own;
