@@ -395,7 +395,8 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
             return TROUPE_E_NOMEM;
         }
     }
-    if (birth->mailbox != NULL || birth->stash_capacity != 0) {
+    if (birth->mailbox != NULL || birth->stash_capacity != 0 ||
+        birth->throttle != NULL) {
         status = trp_rules_new(core, birth->mailbox,
             birth->stash_capacity != 0 ? birth->stash_capacity
                                        : core->stash_capacity,
@@ -403,6 +404,10 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         if (status != TROUPE_OK) {
             abandon_cell(core, local, cell, birth, extra, rules);
             return status;
+        }
+        if (birth->throttle != NULL) {
+            trp_throttle_start(
+                core, trp_rules_at(core, rules), birth->throttle);
         }
     }
     fill_cell(core, cell, parent, birth, extra, rules);

@@ -47,6 +47,7 @@
 #include "queue/ring.h"
 
 #include <troupe/mailbox.h>
+#include <troupe/throttle.h>
 
 enum {                              /* trp_cell.flags */
     TRP_CELL_STARTING = 1u << 0,    /* start() has not run */
@@ -281,9 +282,10 @@ struct trp_birth {
     size_t arg_bytes;
     uint32_t throughput; /* 0: the system's */
     enum trp_cell_kind kind;
-    struct trp_notify *notify;             /* of a port */
-    const troupe_mailbox_options *mailbox; /* NULL: the default one */
-    uint32_t stash_capacity;               /* 0: the system's */
+    struct trp_notify *notify;               /* of a port */
+    const troupe_mailbox_options *mailbox;   /* NULL: the default one */
+    uint32_t stash_capacity;                 /* 0: the system's */
+    const troupe_throttle_options *throttle; /* NULL: none; was checked */
 };
 
 /*

@@ -116,6 +116,9 @@ trp_mailbox_request(struct trp_core *core, struct trp_local *local,
          */
         trp_store_release(
             &trp_cold_of(core, cell)->look, 1); /* pairs: cell.look */
+        if ((trp_cell_flags(cell) & TRP_CELL_RULED) != 0) {
+            trp_throttle_tell(core, local, cell);
+        }
     }
     return true;
 }

@@ -88,6 +88,10 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     trp_fifo_init(&rules->replay, &core->heap);
     rules->stash_capacity = stash_capacity;
     trp_store_relaxed(&rules->stashed, 0); /* relaxed: statistic */
+    /* relaxed, both: nobody parks before the first turn. */
+    trp_store_relaxed(&rules->is_throttled, 0);
+    trp_store_relaxed(&rules->wake, 0); /* relaxed: as above */
+    rules->is_alarm_set = false;
     rules->custom = o->custom;
     rules->box = NULL;
     if (o->custom != NULL) {
@@ -683,6 +687,18 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
             return true;
         }
     }
+}
+
+bool
+trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item)
+{
+    struct trp_order_entry entry = {rules->rank, rules->sequence, *item};
+
+    if (!trp_fifo_push_first(&rules->replay, &entry)) {
+        return false;
+    }
+    trp_rules_add_front(rules, 1);
+    return true;
 }
 
 bool

@@ -361,6 +361,32 @@ pause_ruled(struct turn *turn, struct trp_rules *rules)
     return wants_look(turn) ? look_up(turn) : NEXT_GO_ON;
 }
 
+/* Beyond the throttle. NEXT_GONE: it waits for a token. */
+static enum next
+exceed(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
+{
+    struct trp_drop drop;
+
+    if (!rules->drops_excess && trp_rules_unpop(rules, item)) {
+        book(turn);
+        return trp_throttle_park(turn->core, turn->cell, rules) ? NEXT_GONE
+                                                                : NEXT_GO_ON;
+    }
+    /* Also when there is no memory to put it back. */
+    trp_rules_read_drop(rules, &drop);
+    trp_rules_discard(turn->core, turn->local, turn->self->ref, item,
+        TROUPE_DROP_THROTTLE, &drop);
+    return NEXT_GO_ON;
+}
+
+static bool
+is_excess(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
+{
+    /* relaxed: the owner alone writes it. */
+    return trp_load_relaxed(&rules->is_throttled) != 0 &&
+           !trp_item_is_kept(item) && !trp_throttle_take(turn->core, rules);
+}
+
 /* The same loop as in trp_turn(), where messages lie elsewhere as well. */
 TRP_COLD static void
 run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
@@ -369,6 +395,7 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
     struct trp_rules *rules = trp_rules_of(turn->core, cell);
     struct trp_item item;
 
+    trp_throttle_begin(turn->core, rules);
     for (; left > 0; left--) {
         if (TRP_UNLIKELY(wants_look(turn)) && look_up(turn) == NEXT_GONE) {
             return;
@@ -377,6 +404,13 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
             if (pause_ruled(turn, rules) == NEXT_GONE) {
                 return;
             }
+        }
+        if (TRP_UNLIKELY(is_excess(turn, rules, &item))) {
+            if (exceed(turn, rules, &item) == NEXT_GONE) {
+                return;
+            }
+            trp_throttle_begin(turn->core, rules);
+            continue;
         }
         if (handle(turn, &item) == NEXT_GONE) {
             return;

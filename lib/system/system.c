@@ -313,6 +313,8 @@ make_system(troupe_system *system, const troupe_system_options *options,
         sched->workers);
     if (status == TROUPE_OK) {
         status = trp_sched_init(&core->sched, &core->heap, sched);
+        core->sched.alarms.virtual_ns =
+            system->is_simulation ? &system->virtual_ns : NULL;
     }
     if (status == TROUPE_OK) {
         status = make_locals(core);
