@@ -174,6 +174,19 @@ trp_item_release(struct trp_local *local, struct trp_item *item)
     }
 }
 
+void
+trp_item_settle(struct trp_local *local, struct trp_item *item, uint32_t spent)
+{
+    if ((spent & TRP_SPENT_TAKEN) != 0) {
+        return;
+    }
+    if ((spent & TRP_SPENT_MOVED) == 0) {
+        trp_item_release(local, item);
+    } else if ((item->mark & TRP_MARK_BOXED) != 0) {
+        trp_box_release(local, trp_item_box(item), false);
+    }
+}
+
 troupe_status
 trp_message_check(const char *call, const troupe_msg_type *type,
     const void *payload, size_t bytes)

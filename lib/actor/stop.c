@@ -123,7 +123,7 @@ call_stop(
 
     trp_cell_set_flags(cell, flags | TRP_CELL_FINISHING);
     if ((flags & TRP_CELL_STARTED) != 0 && type != NULL && type->stop != NULL) {
-        self->msg = NULL;
+        self->current.msg = NULL;
         type->stop(self, trp_cell_state(cell), exit);
     }
 }

@@ -34,10 +34,9 @@ struct troupe_port {
     struct trp_notify notify; /* any thread puts a token in */
 
     /* the thread that uses the port */
-    bool owns;     /* S is ours */
-    bool has_item; /* item is borrowed by the user */
-    bool is_taken; /* and was taken out of our hands */
+    bool owns; /* S is ours */
     struct trp_cursor cursor;
+    struct trp_current current; /* item and view, while they are borrowed */
     TRP_ALIGNED(16) struct trp_item item;
     troupe_msg view;
 };
