@@ -329,8 +329,12 @@ abandon_cell(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, const struct trp_birth *birth,
     struct trp_extra *extra, uint32_t rules)
 {
-    /* relaxed, all of them: it never had a kind, so nobody has seen it. */
-    trp_store_relaxed(&trp_cold_of(core, cell)->extra, NULL);
+    /* Who reads a path of the life before sees it until it looks again. */
+    trp_lock_acquire(&core->names);
+    trp_store_relaxed(
+        &trp_cold_of(core, cell)->extra, NULL); /* relaxed: same */
+    trp_lock_release(&core->names);
+    /* relaxed: it never had a kind, so nobody has seen it. */
     trp_store_relaxed(&cell->generation, /* relaxed: same */
         trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK);
     trp_rules_free(core, rules);
