@@ -85,7 +85,7 @@ TRP_COLD static enum next
 look_up(struct turn *turn)
 {
     struct trp_ring *ring = &turn->cell->ring;
-    uint32_t flags = trp_cell_flags(turn->cell);
+    uint32_t flags;
     uint64_t word;
 
     /*
@@ -95,6 +95,7 @@ look_up(struct turn *turn)
     trp_store_relaxed(&turn->cold->look, 0);
     word = trp_and_acq_rel(&ring->word, /* pairs: ring.claim */
         ~(TRP_RING_KILL | TRP_RING_SIGNAL));
+    flags = trp_cell_flags(turn->cell); /* after: L may be about them */
     if ((flags & TRP_CELL_STOPPING) != 0) {
         book(turn);
         if ((word & TRP_RING_CLOSED) == 0) { /* a guardian: others began it */
