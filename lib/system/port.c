@@ -241,6 +241,11 @@ troupe_port_next(troupe_port *port)
         }
     }
     trp_book(core, local, handled, 1);
+    /* A loop may stop here for long: what was taken is not queued. */
+    trp_cursor_publish(&port->cursor, &port->cell->ring);
+    if (port->cursor.head == 0) {
+        trp_count(&trp_cold_of(core, port->cell)->wraps, 1);
+    }
     trp_item_view(&port->item, &port->view);
     port->current =
         (struct trp_current){.msg = &port->view, .item = &port->item};

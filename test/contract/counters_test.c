@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/system.h"
 
+#include <troupe/port.h>
 #include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static troupe_system *the_system;
@@ -202,5 +205,47 @@ Test(counters_threads, workers_count_what_they_do)
     cr_assert_geq(c.injected, 1);
     cr_assert_geq(c.parks, 1);
     cr_assert_geq(c.turns, 100);
+    test_close(system);
+}
+
+static _Atomic bool is_done;
+
+static void *
+spawn_and_stop(void *user)
+{
+    troupe_system *system = user;
+
+    for (int i = 0; i < 20000; i++) {
+        troupe_ref ref = test_spawn_doer(system, NULL);
+
+        test_require(troupe_post_stop(system, ref) == TROUPE_OK);
+        if (i % 64 == 0) {
+            test_require(
+                troupe_system_await_idle(system, TROUPE_S(60)) == TROUPE_OK);
+        }
+    }
+    atomic_store(&is_done, true);
+    return NULL;
+}
+
+Test(counters_threads, gauges_stay_right_while_actors_are_stopped)
+{
+    troupe_system *system = test_open_threads(1);
+    troupe_port *port;
+    pthread_t thread;
+
+    cr_assert_eq(troupe_port_open(system, NULL, &port), TROUPE_OK);
+    for (int i = 0; i < 5000; i++) {
+        test_post_number(system, troupe_port_ref(port), 1);
+    }
+    cr_assert_eq(pthread_create(&thread, NULL, spawn_and_stop, system), 0);
+    while (!atomic_load(&is_done)) {
+        troupe_counters c = test_counters(system);
+
+        cr_assert_geq(c.queued, 4990);
+        cr_assert_lt(c.bytes, UINT64_C(1) << 40);
+    }
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    troupe_port_close(port);
     test_close(system);
 }

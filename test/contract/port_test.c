@@ -5,6 +5,7 @@
 #include "support/census.h"
 
 #include <troupe/port.h>
+#include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
 
@@ -595,4 +596,16 @@ Test(port, a_closed_one_is_forgotten_by_whom_it_watched)
         }
     }
     cr_assert_eq(test_counters(the_system).bytes, bytes);
+}
+
+Test(port, what_a_loop_took_before_it_stopped_is_not_queued)
+{
+    test_post_numbers(the_system, at, 200);
+    for (uint32_t i = 1; i <= 70; i++) {
+        cr_assert_not_null(troupe_port_next(port));
+        cr_assert(troupe_books_balance(the_system));
+        cr_assert_eq(troupe_depth(the_system, at), 200 - i);
+    }
+    while (troupe_port_next(port) != NULL) {
+    }
 }
