@@ -198,9 +198,8 @@ trp_stop_continue(
 
 /* --- the calls ------------------------------------------------------------ */
 
-/* Refuses nobody, ports and guardians; they are ended by other calls. */
-static troupe_status
-check_target(struct trp_core *core, troupe_ref whom, const char *call)
+troupe_status
+trp_stop_check(struct trp_core *core, troupe_ref whom, const char *call)
 {
     struct trp_cell *cell;
     uint8_t kind;
@@ -233,7 +232,7 @@ static troupe_status
 stop(struct trp_core *core, struct trp_local *local, troupe_ref whom, bool now,
     const char *call)
 {
-    troupe_status status = check_target(core, whom, call);
+    troupe_status status = trp_stop_check(core, whom, call);
 
     if (status != TROUPE_OK) {
         return status;
