@@ -14,6 +14,7 @@ struct trp_sending {
     const char *call;
     troupe_ref to;
     troupe_ref sender;
+    bool is_closed; /* the system is: a tell is a dead letter */
 };
 
 /* Copies the payload into an item, or a box. E_INVALID, E_NOMEM. */

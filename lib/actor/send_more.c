@@ -247,6 +247,14 @@ trp_send_reason(troupe_ref to, troupe_status status)
 static const troupe_msg_type invalid_type = {
     sizeof(troupe_msg_type), "invalid", 0, TROUPE_TAG_RESERVED, 0, NULL};
 
+static troupe_status
+deliver(const struct trp_sending *sending, const struct trp_item *item)
+{
+    return sending->is_closed ? TROUPE_E_CLOSED
+                              : trp_mailbox_deliver(sending->core,
+                                    sending->local, sending->to, item);
+}
+
 void
 trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     const void *payload, size_t bytes)
@@ -265,8 +273,7 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
         view.payload = NULL; /* not of this type, or not the sender's */
         view.bytes = 0;
     } else if (status == TROUPE_OK) {
-        status = trp_mailbox_deliver(
-            sending->core, sending->local, sending->to, &item);
+        status = deliver(sending, &item);
         if (status == TROUPE_OK) {
             (void)move_on(sending, type, payload, bytes);
             return;
@@ -303,8 +310,7 @@ trp_send_failure(const struct trp_sending *sending, int32_t code)
     item.sender = trp_ref_pack(sending->sender);
     trp_item_copy(&item, &failure, sizeof failure);
     trp_book(sending->core, sending->local, sent, 1);
-    status =
-        trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
+    status = deliver(sending, &item);
     if (status != TROUPE_OK) {
         trp_dead_letter(sending->core, sending->local, sending->to, &view,
             trp_send_reason(sending->to, status));
@@ -633,21 +639,34 @@ troupe_post_msg(troupe_system *system, troupe_ref to, troupe_msg *msg)
     return troupe_post_msg_from(system, to, msg, TROUPE_NONE);
 }
 
+/* False: there is no system, or it is the parent process's. */
+static bool
+tell_outside(troupe_system *system, struct trp_sending *sending)
+{
+    struct trp_core *core = trp_core_of(system);
+
+    if (system == NULL) {
+        trp_refuse(TROUPE_E_INVALID, sending->call, "system",
+            "must not be NULL", "NULL");
+        return false;
+    }
+    if (!trp_core_is_alive(core)) {
+        return false;
+    }
+    sending->core = core;
+    sending->local = trp_local_here(core);
+    /* pairs: system.closing */
+    sending->is_closed = trp_load_acquire(&core->closing) != 0;
+    return true;
+}
+
 void
 trp_send_tell_outside(troupe_system *system, struct trp_sending *sending,
     const troupe_msg_type *type, const void *payload)
 {
-    struct trp_core *core = trp_core_of(system);
-
-    if (system == NULL || !trp_core_is_alive(core)) {
-        return;
+    if (tell_outside(system, sending)) {
+        trp_send_tell(sending, type, payload, type != NULL ? type->bytes : 0);
     }
-    sending->core = core;
-    sending->local = trp_local_here(core);
-    if (trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
-        sending->to.generation = 0;              /* nobody: a dead letter */
-    }
-    trp_send_tell(sending, type, payload, type != NULL ? type->bytes : 0);
 }
 
 void
@@ -662,10 +681,9 @@ troupe_post_tell(troupe_system *system, troupe_ref to,
 void
 troupe_post_failure(troupe_system *system, troupe_ref to, int32_t code)
 {
-    struct trp_sending sending = {.to = to};
+    struct trp_sending sending = {.call = "troupe_post_failure", .to = to};
 
-    if (trp_send_outside(system, "troupe_post_failure", &sending) ==
-        TROUPE_OK) {
+    if (tell_outside(system, &sending)) {
         trp_send_failure(&sending, code);
     }
 }

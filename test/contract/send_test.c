@@ -328,6 +328,21 @@ Test(send, a_closing_system_takes_no_post)
     troupe_msg_free(owned);
 }
 
+Test(send, a_tell_to_a_closing_system_is_a_dead_letter_for_who_was_meant)
+{
+    uint64_t n = 1;
+
+    troupe_system_request_stop(the_system);
+    troupe_post_tell(the_system, recorder, &test_number, &n);
+    cr_assert_eq(test_letters.total, 1);
+    cr_assert(troupe_ref_equal(test_letters.last.recipient, recorder));
+    troupe_post_failure(the_system, recorder, 7);
+    cr_assert_eq(test_letters.total, 2);
+    cr_assert(troupe_ref_equal(test_letters.last.recipient, recorder));
+    cr_assert_eq(test_letters.last.tag, TROUPE_TAG_FAILURE);
+    cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 2);
+}
+
 /* --- tell ----------------------------------------------------------------- */
 
 static troupe_verdict
