@@ -101,6 +101,18 @@ set(struct alarm *alarm, uint64_t due_ns)
     }
 }
 
+/* Its owner may write 0 meanwhile. */
+static bool
+takes_again(struct alarm *alarm)
+{
+    uint32_t left = atomic_load(&alarm->set_again);
+
+    while (left > 0 &&
+           !atomic_compare_exchange_weak(&alarm->set_again, &left, left - 1)) {
+    }
+    return left > 0;
+}
+
 static void
 fire(struct trp_worker *worker, struct trp_alarm *fired)
 {
@@ -121,8 +133,7 @@ fire(struct trp_worker *worker, struct trp_alarm *fired)
             trp_submit(worker, &job->task);
         }
     }
-    if (atomic_load(&alarm->set_again) > 0) {
-        atomic_fetch_sub(&alarm->set_again, 1);
+    if (takes_again(alarm)) {
         set(alarm, now_ns + now_ns % 500000);
     }
     atomic_fetch_add(&alarm->fired, 1);
