@@ -150,7 +150,8 @@ check_books(const struct bench *bench)
         now.handled + now.dropped + now.dead + now.refused + now.queued) {
         die("the books do not balance", text);
     }
-    if (now.dropped + now.dead + now.refused + now.queued != 0) {
+    if (now.dropped != bench->must_drop || now.refused != bench->must_refuse ||
+        now.dead + now.queued != 0) {
         die("messages were not handled", text);
     }
     if (now.stopped < bench->must_end) {
