@@ -5,6 +5,7 @@
 #include <troupe/exit.h>
 #include <troupe/mailbox.h>
 #include <troupe/send.h>
+#include <troupe/throttle.h>
 
 TROUPE_BEGIN_DECLS
 
@@ -34,7 +35,8 @@ typedef struct troupe_spawn_options {
     const char *name; /* of this child; NULL = a generated one; copied */
     const void *arg;  /* plain data for start(), copied */
     size_t arg_bytes; /* both or neither; pass a pointer by its address */
-    const troupe_mailbox_options *mailbox; /* NULL = unbounded, in order */
+    const troupe_mailbox_options *mailbox;   /* NULL = unbounded, in order */
+    const troupe_throttle_options *throttle; /* NULL = none */
     uint32_t throughput;     /* messages per turn, <= 65536; 0: see system.h */
     uint32_t stash_capacity; /* TROUPE_STASH_CAPACITY */
 } troupe_spawn_options;

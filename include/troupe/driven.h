@@ -15,7 +15,7 @@ TROUPE_BEGIN_DECLS
 typedef struct troupe_run { /* frozen */
     uint32_t turns;         /* that were run */
     uint32_t runnable;      /* cells that still wait for a turn */
-    uint64_t next_timer_ns; /* TROUPE_FOREVER: no timer is pending */
+    uint64_t next_timer_ns; /* until the next one; TROUPE_FOREVER = none */
 } troupe_run;
 
 /*
@@ -34,8 +34,8 @@ TROUPE_API int troupe_system_fd(const troupe_system *system);
 /*
  * With a seed the system is a simulation: the next cell is drawn from the seed,
  * time is virtual and moves only here, and the same seed gives the same run.
- * Runs until nothing can run, then moves the clock; saturates. E_STATE without
- * a seed.
+ * Runs until nothing can run, then moves the clock to each timer on the way and
+ * runs what it wakes; saturates. E_STATE without a seed.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_advance(
     troupe_system *system, uint64_t by_ns);

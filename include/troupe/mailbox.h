@@ -56,6 +56,9 @@ typedef struct troupe_custom_mailbox troupe_custom_mailbox;
  * troupe_last_error(): overflow without capacity, drop-head with priority,
  * drop-lowest without priority, custom together with any other kind.
  *
+ * When `warn_depth` messages wait, and at each doubling, a warning in the log
+ * names the actor; again after fewer than half of it were waiting.
+ *
  * Undroppable messages (death notices, TROUPE_MSG_UNDROPPABLE) keep their place
  * in line and count as waiting, but are exempt from all of this: capacity,
  * overflow, throttle. So does a troupe_stop() that waits in line; in a priority

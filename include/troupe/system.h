@@ -4,6 +4,7 @@
 
 #include <troupe/deadletter.h>
 #include <troupe/log.h>
+#include <troupe/mailbox.h>
 
 TROUPE_BEGIN_DECLS
 
@@ -43,6 +44,7 @@ typedef struct troupe_system_options {
     uint32_t spin_us;    /* TROUPE_SPIN_US; or TROUPE_SPIN_NEVER */
     troupe_steal steal;  /* TROUPE_STEAL */
     uint32_t max_actors; /* TROUPE_MAX_ACTORS; so many can live, at least */
+    uint32_t mailbox_warn;   /* TROUPE_MAILBOX_WARN; or TROUPE_WARN_NEVER */
     uint32_t stash_capacity; /* TROUPE_STASH_CAPACITY */
     size_t stack_bytes;      /* of our threads; 0 = 1 MiB */
     uint64_t stop_grace_ns;  /* TROUPE_STOP_GRACE_MS */

@@ -319,8 +319,9 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     trp_store_release(&cold->parent, parent.index); /* pairs: cell.cold_part */
     trp_store_release(&cold->birth, tail);          /* pairs: cell.cold_part */
     cold->first = 0;
-    trp_store_relaxed(&cold->wraps, 0); /* relaxed: same */
-    trp_store_relaxed(&cold->look, 0);  /* relaxed: same */
+    trp_store_relaxed(&cold->wraps, 0);  /* relaxed: same */
+    trp_store_relaxed(&cold->warned, 0); /* relaxed: same */
+    trp_store_relaxed(&cold->look, 0);   /* relaxed: same */
     cold->code = 0;
 }
 
@@ -394,7 +395,8 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
             return TROUPE_E_NOMEM;
         }
     }
-    if (birth->mailbox != NULL || birth->stash_capacity != 0) {
+    if (birth->mailbox != NULL || birth->stash_capacity != 0 ||
+        birth->throttle != NULL) {
         status = trp_rules_new(core, birth->mailbox,
             birth->stash_capacity != 0 ? birth->stash_capacity
                                        : core->stash_capacity,
@@ -402,6 +404,10 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         if (status != TROUPE_OK) {
             abandon_cell(core, local, cell, birth, extra, rules);
             return status;
+        }
+        if (birth->throttle != NULL) {
+            trp_throttle_start(
+                core, trp_rules_at(core, rules), birth->throttle);
         }
     }
     fill_cell(core, cell, parent, birth, extra, rules);

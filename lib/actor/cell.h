@@ -47,6 +47,7 @@
 #include "queue/ring.h"
 
 #include <troupe/mailbox.h>
+#include <troupe/throttle.h>
 
 enum {                              /* trp_cell.flags */
     TRP_CELL_STARTING = 1u << 0,    /* start() has not run */
@@ -140,9 +141,9 @@ struct trp_cold {
     TRP_ATOMIC(uint32_t) birth; /* ticket of the first message; constant */
     TRP_ATOMIC(uint16_t) wraps; /* times that head passed 2^32 */
     TRP_ATOMIC(uint8_t) look;   /* K or L was set: for who reads no word */
-    uint8_t spare;
-    struct trp_lock lock; /* children, watchers, extra */
-    int32_t code;         /* of the exit; owner */
+    TRP_ATOMIC(uint8_t) warned; /* doublings of the depth that were told */
+    struct trp_lock lock;       /* children, watchers, extra */
+    int32_t code;               /* of the exit; owner */
 };
 
 _Static_assert(sizeof(struct trp_cold) == 48, "idle actors are small");
@@ -281,9 +282,10 @@ struct trp_birth {
     size_t arg_bytes;
     uint32_t throughput; /* 0: the system's */
     enum trp_cell_kind kind;
-    struct trp_notify *notify;             /* of a port */
-    const troupe_mailbox_options *mailbox; /* NULL: the default one */
-    uint32_t stash_capacity;               /* 0: the system's */
+    struct trp_notify *notify;               /* of a port */
+    const troupe_mailbox_options *mailbox;   /* NULL: the default one */
+    uint32_t stash_capacity;                 /* 0: the system's */
+    const troupe_throttle_options *throttle; /* NULL: none; was checked */
 };
 
 /*

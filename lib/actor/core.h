@@ -94,8 +94,10 @@ struct trp_core {
     uint32_t first_generation;
     uint32_t throughput;
     uint32_t stash_capacity;
+    uint32_t deep_from; /* at this depth one more message is worth a warning */
     const char *name;
     troupe_dead_letter_hook dead_letter;
+    void (*on_deep)(struct trp_core *core, troupe_ref actor, uint32_t depth);
     void (*on_user_gone)(struct trp_core *core); /* /user has stopped */
     /* a message nobody handles; `box` is what it lies in, or NULL */
     void (*on_dead_letter)(struct trp_core *core, struct trp_local *local,

@@ -22,15 +22,68 @@ trp_mailbox_deliver_ruled(struct trp_core *core, struct trp_local *local,
 }
 
 enum trp_claim
-trp_mailbox_push_grow(struct trp_core *core, struct trp_local *local,
+trp_mailbox_push_deep(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, uint32_t generation, const struct trp_item *item)
 {
     /* relaxed: a hint. */
     uint32_t hint = trp_load_relaxed(&cell->hint);
-
-    return trp_ring_push_grow(&core->segments,
+    enum trp_claim claim = trp_ring_push_grow(&core->segments,
         local != NULL ? &local->segments : NULL, &cell->ring, &cell->generation,
         generation, hint, item);
+
+    if (claim == TRP_CLAIM_QUEUED) {
+        uint64_t word;
+        uint32_t depth = trp_ring_depth(&cell->ring, &word);
+
+        if (TRP_UNLIKELY(depth > core->deep_from)) {
+            trp_mailbox_look_deep(core, cell, core->deep_from + 1, depth);
+        }
+    }
+    return claim;
+}
+
+void
+trp_mailbox_look_deep(
+    struct trp_core *core, struct trp_cell *cell, uint32_t warn, uint32_t depth)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    /* relaxed: who adds to it says so; nothing else hangs on it. */
+    uint8_t warned = trp_load_relaxed(&cold->warned);
+    uint8_t next = warned;
+
+    while (depth >= (uint64_t)warn << next) {
+        next++;
+    }
+    if (next > warned &&
+        /* relaxed: as above. */
+        trp_cas_relaxed(&cold->warned, &warned, next)) {
+        core->on_deep(core, trp_cell_ref(core, cell), depth);
+    }
+}
+
+void
+trp_mailbox_rearm(struct trp_core *core, struct trp_cell *cell)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    struct trp_rules *rules;
+    uint32_t depth, warn;
+    uint64_t word;
+
+    /* relaxed: see trp_mailbox_look_deep(). */
+    if (TRP_LIKELY(trp_load_relaxed(&cold->warned) == 0)) {
+        return;
+    }
+    rules = trp_rules_of(core, cell);
+    depth = trp_ring_depth(&cell->ring, &word);
+    warn = core->deep_from + 1;
+    if (rules != NULL) {
+        depth = trp_rules_depth(rules, depth);
+        /* relaxed: constant in a life. */
+        warn = trp_load_relaxed(&rules->warn);
+    }
+    if (depth < warn / 2) {
+        trp_store_relaxed(&cold->warned, 0); /* relaxed: as above */
+    }
 }
 
 bool
@@ -63,6 +116,9 @@ trp_mailbox_request(struct trp_core *core, struct trp_local *local,
          */
         trp_store_release(
             &trp_cold_of(core, cell)->look, 1); /* pairs: cell.look */
+        if ((trp_cell_flags(cell) & TRP_CELL_RULED) != 0) {
+            trp_throttle_tell(core, local, cell);
+        }
     }
     return true;
 }

@@ -30,8 +30,8 @@ void trp_mailbox_wake_port(struct trp_cell *cell);
 /* A mailbox with rules; see actor/rules.h. */
 troupe_status trp_mailbox_deliver_ruled(struct trp_core *core,
     struct trp_local *local, troupe_ref to, const struct trp_item *item);
-/* The ring is full: grows it. */
-enum trp_claim trp_mailbox_push_grow(struct trp_core *core,
+/* The ring is full, or as deep as somebody wants to know: grows it, warns. */
+enum trp_claim trp_mailbox_push_deep(struct trp_core *core,
     struct trp_local *local, struct trp_cell *cell, uint32_t generation,
     const struct trp_item *item);
 
@@ -65,10 +65,10 @@ trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
         return TROUPE_E_DEAD;
     }
     cell = trp_cell_at(core, to.index);
-    claim = trp_ring_push(
-        &core->segments, &cell->ring, &cell->generation, to.generation, item);
+    claim = trp_ring_push(&core->segments, &cell->ring, &cell->generation,
+        to.generation, core->deep_from, item);
     if (TRP_UNLIKELY(claim == TRP_CLAIM_FULL)) {
-        claim = trp_mailbox_push_grow(core, local, cell, to.generation, item);
+        claim = trp_mailbox_push_deep(core, local, cell, to.generation, item);
     }
     switch (claim) {
     case TRP_CLAIM_QUEUED:
@@ -86,6 +86,15 @@ trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
     /* It has gone, or the claim could not know the rules: C4. */
     return trp_mailbox_deliver_ruled(core, local, to, item);
 }
+
+/*
+ * After an arrival made it `depth`: says so at `warn` messages and at each
+ * doubling, once. Any thread.
+ */
+void trp_mailbox_look_deep(struct trp_core *core, struct trp_cell *cell,
+    uint32_t warn, uint32_t depth);
+/* By the owner, now and then: below half of the mark it may be said again. */
+void trp_mailbox_rearm(struct trp_core *core, struct trp_cell *cell);
 
 /*
  * Sets K or L for the actor `ref` and makes it look. False: it has gone, or is

@@ -23,12 +23,25 @@ form_of(const troupe_mailbox_options *options)
     if (options->priority != NULL) {
         return TRP_FORM_ORDERED;
     }
-    if (options->capacity != 0) {
+    if (options->capacity != 0 || options->warn_depth != 0) {
         return options->overflow == TROUPE_OVERFLOW_DROP_HEAD
                    ? TRP_FORM_HEAD
                    : TRP_FORM_BOUNDED;
     }
     return TRP_FORM_PLAIN;
+}
+
+/* A mailbox that cannot become so deep never says so. */
+static uint32_t
+warn_of(const struct trp_core *core, const troupe_mailbox_options *options)
+{
+    uint32_t warn =
+        options->warn_depth != 0 ? options->warn_depth : core->deep_from + 1;
+
+    return warn > (uint32_t)INT32_MAX ||
+                   (options->capacity != 0 && warn > options->capacity)
+               ? UINT32_MAX
+               : warn;
 }
 
 troupe_status
@@ -47,6 +60,7 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     /* A late sender may hold the lock for a moment, and read: atomics only. */
     trp_store_release(&rules->bound.capacity, /* pairs: rules.life */
         o->capacity != 0 ? o->capacity : UINT32_MAX);
+    trp_store_release(&rules->warn, warn_of(core, o)); /* pairs: rules.life */
     /* relaxed: known by the ticket, ring.front. */
     trp_store_relaxed(&rules->bound.front, 0);
     trp_store_relaxed(&rules->length, 0); /* relaxed: under the lock later */
@@ -74,6 +88,10 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     trp_fifo_init(&rules->replay, &core->heap);
     rules->stash_capacity = stash_capacity;
     trp_store_relaxed(&rules->stashed, 0); /* relaxed: statistic */
+    /* relaxed, both: nobody parks before the first turn. */
+    trp_store_relaxed(&rules->is_throttled, 0);
+    trp_store_relaxed(&rules->wake, 0); /* relaxed: as above */
+    rules->is_alarm_set = false;
     rules->custom = o->custom;
     rules->box = NULL;
     if (o->custom != NULL) {
@@ -167,6 +185,23 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
     trp_item_release(local, item);
 }
 
+/* After an arrival; the life was checked by then. */
+static void
+look_deep(struct trp_core *core, struct trp_rules *rules, struct trp_cell *cell)
+{
+    uint32_t warn = trp_load_acquire(&rules->warn); /* pairs: rules.life */
+
+    if (TRP_UNLIKELY(warn != UINT32_MAX)) {
+        uint64_t word;
+        uint32_t depth =
+            trp_rules_depth(rules, trp_ring_depth(&cell->ring, &word));
+
+        if (TRP_UNLIKELY(depth >= warn)) {
+            trp_mailbox_look_deep(core, cell, warn, depth);
+        }
+    }
+}
+
 /* --- arrivals: a limit on the ring ---------------------------------------- */
 
 static bool
@@ -199,6 +234,7 @@ deliver_bounded(struct trp_core *core, struct trp_local *local,
         trp_mailbox_wake(core, local, cell);
         return TROUPE_OK;
     case TRP_CLAIM_QUEUED:
+        look_deep(core, rules, cell);
         return TROUPE_OK;
     case TRP_CLAIM_FULL:
         return TROUPE_E_NOMEM;
@@ -519,6 +555,8 @@ trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
     } while (status == TROUPE_E_STATE);
     if (arrival.wake) {
         trp_mailbox_wake(core, local, cell);
+    } else if (status == TROUPE_OK) {
+        look_deep(core, rules, cell);
     }
     if (arrival.has_victim) {
         trp_rules_discard(
@@ -649,6 +687,18 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
             return true;
         }
     }
+}
+
+bool
+trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item)
+{
+    struct trp_order_entry entry = {rules->rank, rules->sequence, *item};
+
+    if (!trp_fifo_push_first(&rules->replay, &entry)) {
+        return false;
+    }
+    trp_rules_add_front(rules, 1);
+    return true;
 }
 
 bool

@@ -42,6 +42,9 @@
 #include "actor/message.h"
 #include "queue/fifo.h"
 #include "queue/order.h"
+#include "sched/alarm.h"
+
+#include <troupe/throttle.h>
 
 enum trp_form {
     TRP_FORM_PLAIN,
@@ -65,6 +68,7 @@ struct trp_rules {
     TRP_ATOMIC(uint8_t) overflow;
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint32_t) length; /* of the locked forms; under the lock */
+    TRP_ATOMIC(uint32_t) warn;   /* depth; UINT32_MAX = never */
     TRP_ATOMIC(troupe_on_drop_fn) on_drop;
     TRP_ATOMIC(void *) drop_user;
     TRP_ATOMIC(troupe_priority_fn) priority;
@@ -89,6 +93,16 @@ struct trp_rules {
     TRP_ATOMIC(uint32_t) stashed; /* length of the stash, for others */
     double rank;                  /* of the current message ... */
     uint64_t sequence;            /* ... for the stash */
+
+    /* the throttle: see actor/throttle.c; owner of S but for the atomics */
+    TRP_ATOMIC(uint8_t) is_throttled;
+    bool drops_excess;
+    bool is_alarm_set;
+    TRP_ATOMIC(uint32_t) wake;
+    TRP_ATOMIC(uint32_t) cell; /* index: whom the alarm wakes */
+    uint64_t filled_ns;
+    double per_second, burst, tokens;
+    struct trp_alarm alarm;
 };
 
 static inline struct trp_rules *
@@ -121,6 +135,15 @@ trp_item_is_kept(const struct trp_item *item)
 troupe_status trp_rules_new(struct trp_core *core,
     const troupe_mailbox_options *options, uint32_t stash_capacity,
     uint32_t *unit);
+/* Starts the throttle; `options` were checked. Owner of S, or not yet born. */
+void trp_throttle_start(struct trp_core *core, struct trp_rules *rules,
+    const troupe_throttle_options *options);
+/* A complete copy of what can be carried out; refusals name the option. */
+troupe_status trp_throttle_check(troupe_throttle_options *copy,
+    const troupe_throttle_options *given, const char *call);
+/* A request has set the cell's word: whoever waits for a token is to see it. */
+void trp_throttle_tell(
+    struct trp_core *core, struct trp_local *local, struct trp_cell *cell);
 /* The cell's life has ended, or never began; everything in them is gone. */
 void trp_rules_free(struct trp_core *core, uint32_t unit);
 
@@ -150,6 +173,17 @@ void trp_rules_read_drop(struct trp_rules *rules, struct trp_drop *drop);
 /* The next message: what was put back, then the others. False: none now. */
 bool trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
     struct trp_cursor *cursor, struct trp_item *item);
+/*
+ * A turn begins. A token was taken, or there is none. Waits for one: true, the
+ * cell is not ours any more; false, somebody has told it something.
+ */
+void trp_throttle_begin(struct trp_core *core, struct trp_rules *rules);
+bool trp_throttle_take(struct trp_core *core, struct trp_rules *rules);
+bool trp_throttle_park(
+    struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
+/* Before all others again: it was popped and not handled. False: no memory. */
+bool trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item);
+
 /* Nothing could be popped. True: S is clear, the cell is not ours any more. */
 bool trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules);
 /* Where messages wait under the lock: everything but the two lock-free forms.

@@ -20,6 +20,16 @@ stop_in_line(struct trp_core *core, struct trp_local *local, troupe_ref whom)
     return status == TROUPE_E_DEAD ? TROUPE_OK : status; /* stopped already */
 }
 
+/* What waits for tokens may wait for long: nobody waits for that. */
+static bool
+is_throttled(struct trp_core *core, uint32_t index)
+{
+    struct trp_rules *rules = trp_rules_of(core, trp_cell_at(core, index));
+
+    /* relaxed: a look. */
+    return rules != NULL && trp_load_relaxed(&rules->is_throttled) != 0;
+}
+
 /* Each child in turn, under the parent's lock: none comes or goes meanwhile. */
 static void
 each_child(struct trp_core *core, struct trp_local *local,
@@ -33,7 +43,8 @@ each_child(struct trp_core *core, struct trp_local *local,
     while (index != 0) {
         troupe_ref child = trp_cell_ref(core, trp_cell_at(core, index));
 
-        if (!in_line || stop_in_line(core, local, child) != TROUPE_OK) {
+        if (!in_line || is_throttled(core, index) ||
+            stop_in_line(core, local, child) != TROUPE_OK) {
             trp_mailbox_request(core, local, child, TRP_RING_KILL);
         }
         index = core->cold[index].next;

@@ -217,6 +217,9 @@ pause_turn(struct turn *turn)
 
     book(turn);
     cell->used_up = 0;
+    if (TRP_UNLIKELY(turn->cursor.unit != TRP_POOL_NONE)) { /* was deep */
+        trp_mailbox_rearm(turn->core, cell);
+    }
     for (int rests = 0;; rests++) {
         switch (trp_ring_idle(&turn->cursor, &turn->core->segments,
             &turn->local->segments, &cell->ring, &cell->hint)) {
@@ -321,6 +324,7 @@ end_turn(struct turn *turn, uint64_t began_ns)
 
     book(turn);
     adapt(cell, began_ns);
+    trp_mailbox_rearm(turn->core, cell);
     trp_cursor_publish(&turn->cursor, &cell->ring);
     trp_ring_shrink(&turn->cursor, &turn->core->segments,
         &turn->local->segments, &cell->ring);
@@ -350,10 +354,37 @@ pause_ruled(struct turn *turn, struct trp_rules *rules)
     }
     book(turn);
     turn->cell->used_up = 0;
+    trp_mailbox_rearm(turn->core, turn->cell);
     if (trp_rules_idle(turn->cell, rules)) {
         return NEXT_GONE;
     }
     return wants_look(turn) ? look_up(turn) : NEXT_GO_ON;
+}
+
+/* Beyond the throttle. NEXT_GONE: it waits for a token. */
+static enum next
+exceed(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
+{
+    struct trp_drop drop;
+
+    if (!rules->drops_excess && trp_rules_unpop(rules, item)) {
+        book(turn);
+        return trp_throttle_park(turn->core, turn->cell, rules) ? NEXT_GONE
+                                                                : NEXT_GO_ON;
+    }
+    /* Also when there is no memory to put it back. */
+    trp_rules_read_drop(rules, &drop);
+    trp_rules_discard(turn->core, turn->local, turn->self->ref, item,
+        TROUPE_DROP_THROTTLE, &drop);
+    return NEXT_GO_ON;
+}
+
+static bool
+is_excess(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
+{
+    /* relaxed: the owner alone writes it. */
+    return trp_load_relaxed(&rules->is_throttled) != 0 &&
+           !trp_item_is_kept(item) && !trp_throttle_take(turn->core, rules);
 }
 
 /* The same loop as in trp_turn(), where messages lie elsewhere as well. */
@@ -364,6 +395,7 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
     struct trp_rules *rules = trp_rules_of(turn->core, cell);
     struct trp_item item;
 
+    trp_throttle_begin(turn->core, rules);
     for (; left > 0; left--) {
         if (TRP_UNLIKELY(wants_look(turn)) && look_up(turn) == NEXT_GONE) {
             return;
@@ -372,6 +404,13 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
             if (pause_ruled(turn, rules) == NEXT_GONE) {
                 return;
             }
+        }
+        if (TRP_UNLIKELY(is_excess(turn, rules, &item))) {
+            if (exceed(turn, rules, &item) == NEXT_GONE) {
+                return;
+            }
+            trp_throttle_begin(turn->core, rules);
+            continue;
         }
         if (handle(turn, &item) == NEXT_GONE) {
             return;

@@ -4,7 +4,7 @@
 #include "actor/send.h"
 
 static const troupe_msg_type down_type = {sizeof(troupe_msg_type), "down",
-    sizeof(troupe_exit), TROUPE_TAG_DOWN, 0, NULL};
+    sizeof(troupe_exit), TROUPE_TAG_DOWN, TROUPE_MSG_UNDROPPABLE, NULL};
 
 _Static_assert(sizeof(troupe_exit) <= TRP_INLINE_BYTES, "needs no memory");
 

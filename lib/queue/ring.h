@@ -85,6 +85,7 @@
 #define TRP_RING_KILL UINT64_C(8)
 #define TRP_RING_FLAGS UINT64_C(15)
 #define TRP_RING_TICKET (UINT64_C(1) << 32)
+#define TRP_RING_ANY_DEPTH ((uint32_t)INT32_MAX)
 
 #define TRP_RING_OWN_SLOTS 2u     /* in the ring's own memory ... */
 #define TRP_RING_OWN_OFFSET 32u   /* ... from here on ... */
@@ -219,11 +220,14 @@ trp_slot_write(struct trp_slot *slot, const struct trp_item *item)
 
 /*
  * Any thread. `life` is a word of the ring's owner that must be `expected`: it
- * is read between the word and the CAS, so I1 makes it true at the claim.
+ * is read between the word and the CAS, so I1 makes it true at the claim. From
+ * a depth of `most` on it is as if the ring were full: for who wants to look at
+ * what is deep.
  */
 TRP_INLINE enum trp_claim
 trp_ring_push(const struct trp_pool *pool, struct trp_ring *ring,
-    TRP_ATOMIC(uint32_t) * life, uint32_t expected, const struct trp_item *item)
+    TRP_ATOMIC(uint32_t) * life, uint32_t expected, uint32_t most,
+    const struct trp_item *item)
 {
     uint64_t word = trp_load_acquire(&ring->word); /* pairs: ring.grow */
     uint32_t tail, unit, capacity;
@@ -243,6 +247,7 @@ trp_ring_push(const struct trp_pool *pool, struct trp_ring *ring,
                 trp_load_acquire(&ring->head); /* pairs: ring.head */
 
             /* Signed: head may be newer than the word; then the CAS fails. */
+            capacity = capacity < most ? capacity : most;
             if ((int32_t)(tail - head) >= (int32_t)capacity) {
                 return TRP_CLAIM_FULL;
             }

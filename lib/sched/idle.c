@@ -6,8 +6,25 @@
 #include "sched/steal.h"
 #include "sched/worker.h"
 
+/* The futex of a worker. Poked: it must look at its deadline again. */
+#define PARK_WOKEN 1u
+#define PARK_POKED 2u
+
 /* How long work may wait behind a stuck worker: decision 0007. */
 #define WATCH_NS ((uint64_t)1000 * 1000)
+
+/* Of the word `carrier`: index + 1, and when it wakes up. */
+static uint32_t
+carrier_of(uint64_t word)
+{
+    return (uint32_t)(word & TRP_IDLE_CARRIER);
+}
+
+static uint64_t
+carried_until(uint64_t word)
+{
+    return word & ~TRP_IDLE_CARRIER;
+}
 
 static TRP_ATOMIC(uint64_t) *
     mask_of(struct trp_sched *sched, uint32_t index, bool muted)
@@ -58,17 +75,22 @@ wake(struct trp_sched *sched, uint32_t index, bool muted)
         return false;
     }
     count_wake(sched);
-    trp_store_release(&worker->park, 1); /* pairs: idle.park */
+    trp_store_release(&worker->park, PARK_WOKEN); /* pairs: idle.park */
     trp_futex_wake(&worker->park, 1);
     return true;
 }
 
-/* Wakes one of those that sleep, the watcher last; false when nobody does. */
+/*
+ * Wakes one of those that sleep, the carrier and the watcher last; false when
+ * nobody does.
+ */
 static bool
 wake_somebody(struct trp_sched *sched, bool muted)
 {
     uint32_t watcher = trp_idle_watcher(
         trp_load_acquire(&sched->idle.state)); /* pairs: idle.state */
+    /* relaxed: whom not to disturb, if possible. */
+    uint32_t carrier = carrier_of(trp_load_relaxed(&sched->idle.carrier));
 
     for (uint32_t base = 0; base < sched->count; base += 64) {
         uint64_t mask =
@@ -78,10 +100,14 @@ wake_somebody(struct trp_sched *sched, bool muted)
         for (; mask != 0; mask &= mask - 1) {
             uint32_t index = base + (uint32_t)__builtin_ctzll(mask);
 
-            if (index + 1 != watcher && wake(sched, index, muted)) {
+            if (index + 1 != watcher && index + 1 != carrier &&
+                wake(sched, index, muted)) {
                 return true;
             }
         }
+    }
+    if (carrier != 0 && carrier != watcher && wake(sched, carrier - 1, muted)) {
+        return true;
     }
     return watcher != 0 && wake(sched, watcher - 1, muted);
 }
@@ -201,15 +227,138 @@ stop_watching_if_idle(struct trp_worker *worker)
     return true;
 }
 
+/* --- the deadline of the next alarm --------------------------------------- */
+
+/* Of a sleeper, or of one that is about to sleep. False: it was woken. */
+static bool
+poke(struct trp_sched *sched, uint32_t index)
+{
+    struct trp_worker *worker = &sched->workers[index];
+    uint32_t before =
+        trp_or_acq_rel(&worker->park, PARK_POKED); /* pairs: idle.poke */
+
+    if (before == 0) {
+        trp_futex_wake(&worker->park, 1);
+    }
+    return (before & PARK_WOKEN) == 0;
+}
+
+static void
+poke_somebody(struct trp_sched *sched)
+{
+    for (uint32_t base = 0; base < sched->count; base += 64) {
+        uint64_t mask =
+            trp_load_acquire(mask_of(sched, base, false)) | /* pairs: idle.mask
+                                                             */
+            trp_load_acquire(mask_of(sched, base, true)); /* pairs: idle.mask */
+
+        for (; mask != 0; mask &= mask - 1) {
+            if (poke(sched, base + (uint32_t)__builtin_ctzll(mask))) {
+                return;
+            }
+        }
+    }
+}
+
+static uint64_t
+next_wake_ns(struct trp_sched *sched)
+{
+    return trp_alarm_wake_ns(
+        trp_load_acquire(&sched->alarms.next_due_ns)); /* pairs: alarm.next */
+}
+
+void
+trp_idle_carry_on(struct trp_sched *sched)
+{
+    uint64_t found =
+        trp_add_acq_rel(&sched->idle.carrier, 0); /* pairs: idle.carrier */
+    uint64_t wake_ns = next_wake_ns(sched);
+
+    if (wake_ns == TRP_ALARM_NEVER) {
+        return;
+    }
+    if (found == 0) {
+        poke_somebody(sched);
+    } else if (wake_ns < carried_until(found)) {
+        (void)poke(sched, carrier_of(found) - 1);
+    }
+}
+
+/*
+ * Until when this sleeper must not sleep because of alarms; NEVER if another
+ * one carries the deadline. `*carried` is what it has put into the word, or 0.
+ */
+static uint64_t
+carry(struct trp_worker *worker, uint64_t *carried)
+{
+    struct trp_sched *sched = worker->sched;
+    struct trp_idle *idle = &sched->idle;
+
+    for (;;) {
+        uint64_t found = *carried != 0 ? *carried
+                                       : trp_add_acq_rel(&idle->carrier,
+                                             0); /* pairs: idle.carrier */
+        uint64_t wake_ns = next_wake_ns(sched);
+        uint64_t own = carried_until(wake_ns) + worker->index + 1;
+
+        if (found == own) {
+            return wake_ns;
+        }
+        if (found != *carried) {
+            if (wake_ns < carried_until(found)) {
+                (void)poke(sched, carrier_of(found) - 1);
+            }
+            return TRP_ALARM_NEVER;
+        }
+        /* And another look: who came before it saw the word as it was. */
+        if (trp_cas_acq_rel(&idle->carrier, &found, own)) { /* pairs:
+                                                               idle.carrier */
+            *carried = own;
+        }
+    }
+}
+
+static void
+stop_carrying(struct trp_worker *worker, uint64_t carried)
+{
+    trp_sub_acq_rel(
+        &worker->sched->idle.carrier, carried); /* pairs: idle.carrier */
+}
+
+static bool
+must_fire(struct trp_worker *worker, uint64_t carried)
+{
+    struct trp_sched *sched = worker->sched;
+
+    return carried != 0 &&
+           trp_alarm_is_due(&sched->alarms, trp_alarm_now(sched));
+}
+
+/* --- sleep ---------------------------------------------------------------- */
+
 /* The next time that a sleeper wakes up by itself. */
 static uint64_t
-next_look_ns(bool watching, uint64_t muted_until_ns)
+next_look_ns(bool watching, uint64_t muted_until_ns, uint64_t alarm_ns)
 {
-    uint64_t watch_ns =
-        watching ? trp_clock_ns() + WATCH_NS : TRP_FUTEX_FOREVER;
+    uint64_t look_ns = watching ? trp_clock_ns() + WATCH_NS : TRP_FUTEX_FOREVER;
 
-    return muted_until_ns != 0 && muted_until_ns < watch_ns ? muted_until_ns
-                                                            : watch_ns;
+    if (muted_until_ns != 0 && muted_until_ns < look_ns) {
+        look_ns = muted_until_ns;
+    }
+    return alarm_ns < look_ns ? alarm_ns : look_ns;
+}
+
+/* Its futex says so, and not only that it was poked. */
+static bool
+is_woken(struct trp_worker *worker)
+{
+    uint32_t park = trp_load_acquire(&worker->park); /* pairs: idle.park */
+
+    if (park == PARK_POKED) {
+        park = trp_and_acq_rel(
+            &worker->park, ~PARK_POKED); /* pairs: idle.poke, idle.park */
+    }
+    return (park & PARK_WOKEN) != 0;
 }
 
 /*
@@ -223,15 +372,18 @@ sleep_until_woken(struct trp_worker *worker, uint64_t muted_until_ns)
     bool watching = start_watching(worker);
     bool muted = muted_until_ns != 0;
     bool woken = true;
+    uint64_t carried = 0;
 
-    while (trp_load_acquire(&worker->park) == 0) { /* pairs: idle.park */
-        if (trp_futex_wait(
-                &worker->park, 0, next_look_ns(watching, muted_until_ns))) {
+    while (!is_woken(worker)) {
+        uint64_t alarm_ns = carry(worker, &carried);
+
+        if (trp_futex_wait(&worker->park, 0,
+                next_look_ns(watching, muted_until_ns, alarm_ns))) {
             continue;
         }
         /* First the look, which remembers what it saw; also one that is muted.
          */
-        if (trp_steal_sees_stuck(worker) ||
+        if (trp_steal_sees_stuck(worker) || must_fire(worker, carried) ||
             (muted ? trp_clock_ns() >= muted_until_ns
                    : trp_steal_is_possible(sched, worker))) {
             woken = !clear_bit(sched, worker->index, muted);
@@ -247,6 +399,7 @@ sleep_until_woken(struct trp_worker *worker, uint64_t muted_until_ns)
     if (watching) {
         stop_watching(worker);
     }
+    stop_carrying(worker, carried);
     return woken;
 }
 
@@ -279,14 +432,14 @@ trp_idle_park(struct trp_worker *worker, bool searching)
     trp_add_acq_rel(&sched->idle.state,             /* pairs: idle.state */
         unit_of(muted) - (searching ? TRP_IDLE_SEARCHING : 0));
     if (must_not_sleep(worker, muted)) {
-        if (clear_bit(sched, worker->index, muted)) {
-            return false;
-        }
+        bool woken = !clear_bit(sched, worker->index, muted);
+
         /* Woken meanwhile. Its store must not hit a later sleep of ours. */
-        while (trp_load_acquire(&worker->park) == 0) { /* pairs: idle.park */
+        while (woken && !is_woken(worker)) {
             trp_futex_wait(&worker->park, 0, TRP_FUTEX_FOREVER);
         }
-        return true;
+        stop_carrying(worker, 0);
+        return woken;
     }
     trp_count(&worker->parks, 1);
     tell_quiet(sched);
@@ -297,7 +450,8 @@ void
 trp_idle_wake_all(struct trp_sched *sched)
 {
     for (uint32_t i = 0; i < sched->count; i++) {
-        trp_store_release(&sched->workers[i].park, 1); /* pairs: idle.park */
+        trp_store_release(
+            &sched->workers[i].park, PARK_WOKEN); /* pairs: idle.park */
         trp_futex_wake(&sched->workers[i].park, 1);
     }
 }

@@ -41,6 +41,37 @@
  * are active, or all but one, who then sees that nobody watches when it fills
  * its slot.
  *
+ * The carrier. One sleeper sleeps only until the next alarm is due (rounded up,
+ * see sched/alarm.h); the others need not know of alarms. One word says who,
+ * and until when: the first to sleep takes it, alarms or none, and gives it up
+ * when it stops sleeping. It is the last but the watcher to be woken for work.
+ *
+ * Why no deadline is lost. Let an alarm be set that is earlier than all others,
+ * or let the one before it have fired. Then
+ *
+ *     who sets      next_due_ns; changes the word and looks at it. A carrier
+ *                   who sleeps longer than that is poked. If there is none, a
+ *                   sleeper is looked for in the masks, and poked.
+ *     who sleeps    its bit in the mask; changes the word, and becomes the
+ *                   carrier or sees that there is one; looks at next_due_ns.
+ *     who leaves    its bit in the mask; changes the word; looks at next_due_ns
+ *                   when it knows whether it sleeps again or runs something. If
+ *                   it runs something it does as who sets (carry_on).
+ *
+ * All of them change the same word (edge idle.carrier; adding 0 is a change),
+ * so of two the second sees what the first did before. Take the last who set. A
+ * sleeper who changed the word before that is seen, as the carrier or by its
+ * bit; one who did so later sees next_due_ns. To be poked is a bit in the futex
+ * that is cleared before the deadline is looked at (idle.poke), so a poke
+ * cannot come too early; it may meet one who leaves, whose own look comes
+ * later. So when nobody is on the way, a sleeper sleeps until the next alarm,
+ * or nobody sleeps; and who is awake looks every 64th dispatch, and before it
+ * sleeps.
+ *
+ * While somebody fires, next_due_ns is NEVER, so that nobody else comes; who
+ * fires is awake, and at its end does as who sets, or goes to sleep: a sleeper
+ * that finds a carrier who sleeps too long pokes it.
+ *
  * Muted. A worker that was told that its help does not pay (sched/steal.c)
  * sleeps with a limit. What other workers push does not wake it; what foreign
  * threads bring does, and so does the need for a watcher: it watches as well as
@@ -50,6 +81,8 @@
  *   idle.state  any change of the word -> the next one: as argued above.
  *   idle.mask   setting a bit -> clearing it: park is 0 again.
  *   idle.park   store of park by the waker -> load by the sleeper.
+ *   idle.carrier  any change of the word -> the next one: as argued above.
+ *   idle.poke   setting the bit in park -> clearing it: the alarm that was set.
  *   idle.quiet  change of quiet by the last to park -> load by who awaits it.
  */
 
@@ -60,6 +93,8 @@
 #define TRP_IDLE_SEARCHING (UINT64_C(1) << 16)
 #define TRP_IDLE_WATCHER (UINT64_C(1) << 32)
 #define TRP_IDLE_MUTED (UINT64_C(1) << 48)
+/* In the word `carrier`: the bits of the index. */
+#define TRP_IDLE_CARRIER UINT64_C(0x7ff)
 
 struct trp_sched;
 struct trp_worker;
@@ -67,7 +102,8 @@ struct trp_worker;
 struct trp_idle {
     TRP_ATOMIC(uint64_t) state;
     TRP_ATOMIC(uint64_t) mask[2][TRP_WORKERS_MAX / 64]; /* [1]: muted */
-    TRP_ATOMIC(uint32_t) quiet;         /* futex: grows when all are parked */
+    TRP_ATOMIC(uint64_t) carrier; /* until when, and index + 1; 0: nobody */
+    TRP_ATOMIC(uint32_t) quiet;   /* futex: grows when all are parked */
     TRP_ATOMIC(uint32_t) quiet_waiters; /* somebody sleeps on it */
 };
 
@@ -117,8 +153,15 @@ bool trp_idle_park(struct trp_worker *worker, bool searching);
 void trp_idle_wake_all(struct trp_sched *sched);
 
 /*
+ * Sees to it that somebody who sleeps, if anybody does, sleeps no longer than
+ * until the next alarm. After that may have become earlier, and before a worker
+ * that has slept or fired runs something. Any thread; never blocks.
+ */
+void trp_idle_carry_on(struct trp_sched *sched);
+
+/*
  * Blocks a foreign thread until all workers are parked and nothing waits, or
- * the deadline has passed (false).
+ * the deadline has passed (false). A pending alarm is nothing that waits.
  */
 bool trp_idle_await_quiet(struct trp_sched *sched, uint64_t deadline_ns);
 

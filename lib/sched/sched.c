@@ -48,6 +48,7 @@ trp_sched_init(struct trp_sched *sched, struct trp_heap *heap,
         return TROUPE_E_NOMEM;
     }
     sched->count = sched->allocated = count;
+    trp_alarms_init(&sched->alarms);
     for (uint32_t i = 0; i < count; i++) {
         if (!init_worker(sched, i, seed)) {
             return TROUPE_E_NOMEM;
@@ -153,8 +154,8 @@ gather(struct trp_worker *worker)
     }
 }
 
-struct trp_task *
-trp_sched_next_driven(struct trp_sched *sched)
+static struct trp_task *
+next_waiting(struct trp_sched *sched)
 {
     struct trp_worker *worker = &sched->workers[0];
     uint32_t count;
@@ -162,6 +163,7 @@ trp_sched_next_driven(struct trp_sched *sched)
     if (sched->ordered) {
         return trp_worker_pick(worker);
     }
+    (void)trp_alarm_fire_due(worker);
     gather(worker);
     count = trp_deque_length(&worker->deque);
     if (count == 0) {
@@ -172,6 +174,17 @@ trp_sched_next_driven(struct trp_sched *sched)
         trp_submit_deque(worker, trp_deque_steal(&worker->deque));
     }
     return trp_deque_steal(&worker->deque);
+}
+
+struct trp_task *
+trp_sched_next_driven(struct trp_sched *sched)
+{
+    struct trp_task *task = next_waiting(sched);
+
+    while (task == NULL && trp_alarm_fire_due(&sched->workers[0])) {
+        task = next_waiting(sched);
+    }
+    return task;
 }
 
 uint32_t
@@ -195,7 +208,8 @@ trp_sched_settle(struct trp_sched *sched)
     if (sched->notify.fd_plus_1 == 0) {
         return;
     }
-    if (trp_sched_runnable(sched) == 0) {
+    if (trp_sched_runnable(sched) == 0 &&
+        !trp_alarm_is_due(&sched->alarms, trp_alarm_now(sched))) {
         /*
          * First the token, then the flag, then a last look: a thread that
          * pushed while the flag was up did not raise, and is seen here.

@@ -4,17 +4,22 @@
 #include "os/thread.h"
 
 void
+trp_submit_raise(struct trp_sched *sched)
+{
+    if (trp_swap_acq_rel(&sched->raised, 1) == 0 && /* pairs: driven.raised */
+        sched->notify.fd_plus_1 != 0) {
+        trp_notify_raise(&sched->notify);
+    }
+}
+
+void
 trp_submit_foreign(struct trp_sched *sched, struct trp_task *task)
 {
     uint64_t state;
 
     trp_inject_push(&sched->inject, &task->node);
     if (sched->driven) {
-        if (trp_swap_acq_rel(&sched->raised, 1) == 0 && /* pairs: driven.raised
-                                                         */
-            sched->notify.fd_plus_1 != 0) {
-            trp_notify_raise(&sched->notify);
-        }
+        trp_submit_raise(sched);
         return;
     }
     state = trp_add_acq_rel(&sched->idle.state, 0); /* pairs: idle.state */

@@ -19,6 +19,8 @@
 
 /* Into the injector; wakes a sleeper. Any thread; never fails, never blocks. */
 void trp_submit_foreign(struct trp_sched *sched, struct trp_task *task);
+/* driven: makes the host look again. Any thread. */
+void trp_submit_raise(struct trp_sched *sched);
 /* No memory for the deque: the inbox needs none. */
 void trp_submit_overflow(struct trp_worker *worker, struct trp_task *task);
 

@@ -12,14 +12,14 @@
  *
  * What a worker runs next, in this order:
  *
- *   every 64th dispatch   what foreign threads brought
+ *   every 64th dispatch   alarms that are due, what foreign threads brought
  *   every 16th dispatch   the oldest of the deque
  *   slot                  at most SLOT_RUNS in a row while others wait
  *   deque, yield          one yielder after a fair number from the deque
  *   injector, other workers, sleep
  *
  * So with every worker busy a task that can run starts within 16 x (tasks that
- * can run / workers) turns, and a foreign post is seen within 64.
+ * can run / workers) turns, and a foreign post or an alarm is seen within 64.
  */
 
 #define INJECT_EVERY 64u
@@ -41,6 +41,14 @@ queue_all(struct trp_worker *worker, struct trp_node *node)
         node = next;
     }
     trp_count(&worker->injected, count);
+}
+
+static void
+fire_due(struct trp_worker *worker)
+{
+    if (TRP_UNLIKELY(trp_alarm_fire_due(worker))) {
+        trp_idle_carry_on(worker->sched);
+    }
 }
 
 /* Nobody could steal them from here: each worker gets its share. */
@@ -172,6 +180,7 @@ trp_worker_pick(struct trp_worker *worker)
     }
     if (TRP_UNLIKELY(tick % OLDEST_EVERY == 0)) {
         if (tick % INJECT_EVERY == 0) {
+            fire_due(worker);
             task = take_injected(worker);
         }
         if (task == NULL) {
@@ -246,8 +255,8 @@ end_searching(struct trp_worker *worker)
 }
 
 /*
- * Looks at the injector and at the others: once, or until the spin budget is
- * used up.
+ * Looks at the injector, the alarms and the others: once, or until the spin
+ * budget is used up. NULL: nothing, or what alarms have brought.
  */
 static struct trp_task *
 search(struct trp_worker *worker, bool spin)
@@ -259,6 +268,9 @@ search(struct trp_worker *worker, bool spin)
     for (;;) {
         struct trp_task *task = take_injected(worker);
 
+        if (task == NULL && trp_alarm_fire_due(worker)) {
+            return NULL;
+        }
         if (task == NULL) {
             task = trp_steal(worker);
         }
@@ -295,6 +307,9 @@ find(struct trp_worker *worker)
         if (task != NULL) {
             if (searching) {
                 end_searching(worker);
+            }
+            if (TRP_UNLIKELY(trp_alarm_is_pending(&sched->alarms))) {
+                trp_idle_carry_on(sched);
             }
             return task;
         }

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "os/notify.h"
 #include "queue/deque.h"
+#include "sched/alarm.h"
 #include "sched/idle.h"
 #include "sched/task.h"
 
@@ -113,6 +114,7 @@ struct trp_sched {
 
     /* any thread */
     TRP_ALIGNED(64) struct trp_idle idle;
+    TRP_ALIGNED(64) struct trp_alarms alarms;
     TRP_ALIGNED(64) struct trp_inject inject;
     TRP_ATOMIC(uint32_t) stopping;
     TRP_ATOMIC(uint32_t) go; /* futex: all threads are there, or none will be */

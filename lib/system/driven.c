@@ -28,6 +28,7 @@ trp_system_turn(troupe_system *system, uint32_t turns)
     uint32_t done = 0;
 
     trp_thread.worker = worker;
+    (void)trp_alarm_fire_due(worker);
     while (turns == 0 || done < turns) {
         struct trp_task *task = trp_sched_next_driven(sched);
 
@@ -43,17 +44,32 @@ trp_system_turn(troupe_system *system, uint32_t turns)
     return done;
 }
 
+/* From now on, as the system counts time. */
+static uint64_t
+until_next_alarm(troupe_system *system)
+{
+    struct trp_sched *sched = &system->core.sched;
+    uint64_t next_ns = trp_alarm_next(sched);
+    uint64_t now_ns = trp_alarm_now(sched);
+
+    if (next_ns == TRP_ALARM_NEVER) {
+        return TROUPE_FOREVER;
+    }
+    return next_ns > now_ns ? next_ns - now_ns : 0;
+}
+
 troupe_status
 troupe_system_run(troupe_system *system, uint32_t turns, troupe_run *run)
 {
     troupe_status status = check_driven(system, "troupe_system_run");
-    troupe_run result = {.next_timer_ns = TROUPE_FOREVER};
+    troupe_run result = {0};
 
     if (status != TROUPE_OK) {
         return status;
     }
     result.turns = trp_system_turn(system, turns);
     result.runnable = trp_sched_runnable(&system->core.sched);
+    result.next_timer_ns = until_next_alarm(system);
     if (run != NULL) {
         *run = result;
     }
@@ -70,11 +86,22 @@ troupe_system_fd(const troupe_system *system)
                : -1;
 }
 
+/* Not back: what is due late was due earlier. */
+static void
+move_clock(troupe_system *system, uint64_t to_ns)
+{
+    /* relaxed, both: one driver writes; readers want some recent value. */
+    if (to_ns > trp_load_relaxed(&system->virtual_ns)) {
+        trp_store_relaxed(&system->virtual_ns, to_ns);
+    }
+}
+
 troupe_status
 troupe_system_advance(troupe_system *system, uint64_t by_ns)
 {
     static const char call[] = "troupe_system_advance";
     troupe_status status = check_driven(system, call);
+    uint64_t end_ns, next_ns;
 
     if (status != TROUPE_OK) {
         return status;
@@ -84,9 +111,14 @@ troupe_system_advance(troupe_system *system, uint64_t by_ns)
             "must be set: only then is time virtual", "%d", 0);
     }
     trp_system_turn(system, 0);
-    /* relaxed: one driver writes; readers want some recent value. */
-    trp_store_relaxed(&system->virtual_ns,
-        trp_clock_after(trp_load_relaxed(&system->virtual_ns), by_ns));
+    /* relaxed: one driver writes. */
+    end_ns = trp_clock_after(trp_load_relaxed(&system->virtual_ns), by_ns);
+    while ((next_ns = trp_alarm_next(&system->core.sched)) <= end_ns &&
+           next_ns != TRP_ALARM_NEVER) {
+        move_clock(system, next_ns);
+        trp_system_turn(system, 0);
+    }
+    move_clock(system, end_ns);
     return TROUPE_OK;
 }
 

@@ -185,6 +185,23 @@ troupe_system_log(
     va_end(args);
 }
 
+void
+trp_system_log_of(troupe_system *system, troupe_ref actor,
+    troupe_log_level level, const char *format, ...)
+{
+    char path[512];
+    va_list args;
+
+    if (!trp_log_is_on(&system->log, level)) {
+        return;
+    }
+    trp_registry_path(&system->core, actor, path, sizeof path);
+    va_start(args, format);
+    trp_log_write(&system->log, troupe_now_ns(system), TRP_LOG_USER, level,
+        path, format, args);
+    va_end(args);
+}
+
 bool
 troupe_log_enabled(const troupe_system *system, troupe_log_level level)
 {

@@ -53,6 +53,13 @@ check_alone(const troupe_mailbox_options *options, const char *call)
         return trp_refuse(TROUPE_E_INVALID, call, "mailbox.flags",
             "must be TROUPE_MAILBOX_*", "0x%x", options->flags);
     }
+    if (options->warn_depth == 1 ||
+        (options->warn_depth > CAPACITY_MOST &&
+            options->warn_depth != TROUPE_WARN_NEVER)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "mailbox.warn_depth",
+            "must be between 2 and 1000000000, or TROUPE_WARN_NEVER", "%u",
+            options->warn_depth);
+    }
     if (options->priority == NULL && options->on_unrankable != NULL) {
         return trp_refuse(TROUPE_E_INVALID, call, "mailbox.on_unrankable",
             "needs mailbox.priority", "%s", "no priority");

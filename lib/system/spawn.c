@@ -2,6 +2,7 @@
 #include "system/spawn.h"
 
 #include "actor/cell.h"
+#include "actor/rules.h"
 #include "base/options.h"
 #include "system/mailbox_options.h"
 #include "system/system.h"
@@ -102,6 +103,9 @@ take_options(struct trp_birth *birth, const troupe_spawn_options *given,
     if (options.mailbox != NULL) {
         birth->mailbox = options.mailbox;
     }
+    if (options.throttle != NULL) {
+        birth->throttle = options.throttle;
+    }
     if (are_defaults) {
         return TROUPE_OK;
     }
@@ -127,6 +131,7 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     struct trp_local *local = trp_local_here(core);
     struct trp_birth birth = {.type = type, .kind = TRP_KIND_ACTOR};
     troupe_mailbox_options mailbox;
+    troupe_throttle_options throttle;
     troupe_status status = check_type(type, call);
 
     if (status == TROUPE_OK && ref == NULL) {
@@ -142,6 +147,10 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     if (status == TROUPE_OK && birth.mailbox != NULL) {
         status = trp_mailbox_options_check(&mailbox, birth.mailbox, call);
         birth.mailbox = &mailbox;
+    }
+    if (status == TROUPE_OK && birth.throttle != NULL) {
+        status = trp_throttle_check(&throttle, birth.throttle, call);
+        birth.throttle = &throttle;
     }
     if (status == TROUPE_OK &&
         trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */

@@ -246,6 +246,19 @@ on_mismatch(struct trp_core *core, const troupe_msg *msg, size_t bytes)
         msg->type->name != NULL ? msg->type->name : "", msg->bytes, bytes);
 }
 
+/* Under the actor's path, as its own lines; doubling keeps them few. */
+static void
+on_deep(struct trp_core *core, troupe_ref actor, uint32_t depth)
+{
+    const troupe_actor_type *type = trp_load_acquire(
+        &core->cold[actor.index].type); /* pairs: cell.cold_part */
+
+    trp_system_log_of(trp_system_of(core), actor, TROUPE_LOG_WARN,
+        "mailbox depth %u: this actor (%s) falls behind its senders; give it "
+        "a capacity (mailbox.capacity) or slow them",
+        depth, type != NULL ? type->name : "port");
+}
+
 static uint64_t
 now_ns(const struct trp_core *core)
 {
@@ -274,7 +287,10 @@ make_system(troupe_system *system, const troupe_system_options *options,
     core->throughput = (uint32_t)system->tunables.value[TRP_TROUPE_THROUGHPUT];
     core->stash_capacity =
         (uint32_t)system->tunables.value[TRP_TROUPE_STASH_CAPACITY];
+    core->deep_from =
+        (uint32_t)system->tunables.value[TRP_TROUPE_MAILBOX_WARN] - 1;
     core->now_ns = now_ns;
+    core->on_deep = on_deep;
     core->dead_letter = options->dead_letter;
     core->on_dead_letter = trp_dead_letters_arrive;
     core->on_user_gone = on_user_gone;
@@ -297,6 +313,8 @@ make_system(troupe_system *system, const troupe_system_options *options,
         sched->workers);
     if (status == TROUPE_OK) {
         status = trp_sched_init(&core->sched, &core->heap, sched);
+        core->sched.alarms.virtual_ns =
+            system->is_simulation ? &system->virtual_ns : NULL;
     }
     if (status == TROUPE_OK) {
         status = make_locals(core);

@@ -43,6 +43,11 @@ void trp_system_log(troupe_system *system, enum trp_log_kind kind,
     troupe_log_level level, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* The same under the path of an actor, never held back. */
+void trp_system_log_of(troupe_system *system, troupe_ref actor,
+    troupe_log_level level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Driven: runs turns until nothing can run, at most `turns` (0: all). */
 uint32_t trp_system_turn(troupe_system *system, uint32_t turns);
 

@@ -144,6 +144,9 @@ option_of(const troupe_system_options *options, size_t index, uint64_t *given)
     if (index == TRP_TROUPE_SPIN_US && value == TROUPE_SPIN_NEVER) {
         return 0;
     }
+    if (index == TRP_TROUPE_MAILBOX_WARN && value == TROUPE_WARN_NEVER) {
+        return list[index].most; /* deeper than any */
+    }
     if (index == TRP_TROUPE_DEAD_LETTERS && value != 0) {
         value = options->dead_letters->capacity;
         *given = value != 0 ? value : 1; /* said, even if it says none */

@@ -893,6 +893,135 @@ Test(fault_memory, events_published)
         &(struct scenario){prepare_nobody, run_events, 20}, &letters);
 }
 
+/* --- mailboxes with rules ------------------------------------------------- */
+
+/* Puts aside what comes while it is shut; what it opens with is empty. */
+static bool is_shut;
+
+static troupe_verdict
+put_aside(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_tag(msg) == TEST_TAG_EMPTY) {
+        troupe_status status = troupe_unstash(self, 0);
+
+        is_shut = false;
+        cr_assert(status == TROUPE_E_FULL || is_ok(status) ||
+                  status == TROUPE_E_NOMEM);
+        return TROUPE_CONTINUE;
+    }
+    if (is_shut) {
+        (void)is_ok(troupe_stash(self)); /* or it is handled now */
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type aside = {.size = sizeof(troupe_actor_type),
+    .name = "aside",
+    .receive = put_aside};
+
+static double
+rank_by_length(const troupe_msg *msg, void *user)
+{
+    (void)user;
+    return (double)(msg->bytes % 7);
+}
+
+/* Fills, puts aside, puts back, and stops while some wait. */
+static void
+run_ruled(troupe_system *system, const troupe_mailbox_options *mailbox)
+{
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+    troupe_ref ref = TROUPE_NONE;
+
+    is_shut = true;
+    options.mailbox = mailbox;
+    if (!is_ok(troupe_system_spawn(system, &aside, &options, &ref))) {
+        cr_assert(troupe_ref_is_none(ref));
+        return;
+    }
+    for (uint32_t i = 0; i < 40; i++) {
+        troupe_status status = troupe_post(
+            system, ref, i % 2 == 0 ? &test_large : &test_owned, &payload);
+
+        tally.owned++;
+        if (status == TROUPE_E_FULL || !is_ok(status)) {
+            tally.kept++;
+        }
+        if (i % 8 == 7) {
+            test_run(system);
+        }
+    }
+    (void)is_ok(troupe_post(system, ref, &test_empty, NULL));
+    for (uint64_t i = 0; i < 20; i++) {
+        troupe_status status = troupe_post(system, ref, &test_number, &i);
+
+        cr_assert(status == TROUPE_E_FULL || is_ok(status) ||
+                  status == TROUPE_E_NOMEM);
+    }
+    test_run(system);
+    (void)is_ok(troupe_post_stop(system, ref));
+    test_run(system);
+}
+
+static void
+run_plain_stash(troupe_system *system)
+{
+    run_ruled(system, NULL);
+}
+
+static void
+run_bounded(troupe_system *system)
+{
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox.capacity = 24;
+    mailbox.overflow = TROUPE_OVERFLOW_DROP_NEW;
+    run_ruled(system, &mailbox);
+}
+
+static void
+run_drop_head(troupe_system *system)
+{
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox.capacity = 24;
+    mailbox.overflow = TROUPE_OVERFLOW_DROP_HEAD;
+    run_ruled(system, &mailbox);
+}
+
+static void
+run_priority(troupe_system *system)
+{
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox.capacity = 24;
+    mailbox.priority = rank_by_length;
+    mailbox.overflow = TROUPE_OVERFLOW_DROP_LOWEST;
+    run_ruled(system, &mailbox);
+}
+
+Test(fault_memory, a_stash)
+{
+    fail_each(&(struct scenario){NULL, run_plain_stash, 0});
+}
+
+Test(fault_memory, a_bounded_mailbox)
+{
+    fail_each(&(struct scenario){NULL, run_bounded, 0});
+}
+
+Test(fault_memory, a_mailbox_that_drops_the_oldest)
+{
+    fail_each(&(struct scenario){NULL, run_drop_head, 0});
+}
+
+Test(fault_memory, a_priority_mailbox)
+{
+    fail_each(&(struct scenario){NULL, run_priority, 0});
+}
+
 /* --- many that can run ---------------------------------------------------- */
 
 static troupe_ref crowd[1000];

@@ -117,8 +117,8 @@ static enum trp_claim
 push(uint32_t producer, uint32_t life)
 {
     struct trp_item item = item_of(producer, ledger.sent[producer]++, life);
-    enum trp_claim claim =
-        trp_ring_push(&pool, &cell.ring, &life_now, life, &item);
+    enum trp_claim claim = trp_ring_push(
+        &pool, &cell.ring, &life_now, life, TRP_RING_ANY_DEPTH, &item);
 
     if (claim == TRP_CLAIM_FULL) {
         claim = trp_ring_push_grow(&pool, cache_of(producer), &cell.ring,
@@ -411,8 +411,8 @@ polite_producer(void *user)
     for (uint32_t i = 1; i <= messages(user); i++) {
         uint32_t number = number_of(user);
         struct trp_item item = item_of(number, ledger.sent[number]++, LIFE);
-        enum trp_claim claimed =
-            trp_ring_push(&pool, &cell.ring, &life_now, LIFE, &item);
+        enum trp_claim claimed = trp_ring_push(
+            &pool, &cell.ring, &life_now, LIFE, TRP_RING_ANY_DEPTH, &item);
         uint32_t seen;
 
         MODEL_CHECK(claimed != TRP_CLAIM_FULL, "full with room for one");

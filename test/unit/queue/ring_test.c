@@ -66,8 +66,8 @@ TestSuite(queue_ring, .init = setup, .fini = teardown);
 static enum trp_claim
 push_item(const struct trp_item *item)
 {
-    enum trp_claim claim =
-        trp_ring_push(&pool, &box.ring, &box.life, ALIVE, item);
+    enum trp_claim claim = trp_ring_push(
+        &pool, &box.ring, &box.life, ALIVE, TRP_RING_ANY_DEPTH, item);
 
     if (claim == TRP_CLAIM_FULL) {
         /* relaxed: a hint */
@@ -183,7 +183,8 @@ Test(queue_ring, a_full_one_says_so_and_queues_nothing)
     struct trp_item item = {1, 0, {0, 0}};
 
     push_many(2);
-    cr_assert_eq(trp_ring_push(&pool, &box.ring, &box.life, ALIVE, &item),
+    cr_assert_eq(trp_ring_push(&pool, &box.ring, &box.life, ALIVE,
+                     TRP_RING_ANY_DEPTH, &item),
         TRP_CLAIM_FULL);
     cr_assert_eq(depth(), 2);
     drain();
@@ -332,7 +333,8 @@ Test(queue_ring, another_life_refuses)
 {
     struct trp_item item = {1, 0, {0, 0}};
 
-    cr_assert_eq(trp_ring_push(&pool, &box.ring, &box.life, ALIVE + 1, &item),
+    cr_assert_eq(trp_ring_push(&pool, &box.ring, &box.life, ALIVE + 1,
+                     TRP_RING_ANY_DEPTH, &item),
         TRP_CLAIM_CLOSED);
     push_many(2);
     cr_assert_eq(trp_ring_push_grow(
@@ -619,8 +621,8 @@ produce(void *user)
 
     for (uint64_t i = 0; i < EACH; i++) {
         struct trp_item item = {me + 1, me, {i, 0}};
-        enum trp_claim claim =
-            trp_ring_push(&pool, &box.ring, &box.life, ALIVE, &item);
+        enum trp_claim claim = trp_ring_push(
+            &pool, &box.ring, &box.life, ALIVE, TRP_RING_ANY_DEPTH, &item);
 
         if (claim == TRP_CLAIM_FULL) {
             claim = trp_ring_push_grow(

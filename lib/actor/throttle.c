@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include <troupe/throttle.h>
+
+#include "actor/mailbox.h"
+#include "actor/rules.h"
+#include "base/options.h"
+
+#include <math.h>
+
+/*
+ * A token bucket in front of what may be dropped. An actor that waits for its
+ * next token is parked: S stays set, nobody has it, and the one alarm that it
+ * set wakes it. So does a request (K, L). Whoever swaps `wake` to TOLD and
+ * finds PARKED submits it; the owner parks only if nobody has told it anything
+ * since it began its turn.
+ *
+ *     RUNNING --owner parks--> PARKED --first of alarm, request--> TOLD
+ *        ^                                                          |
+ *        +------------------- the owner begins a turn --------------+
+ *
+ * The alarm lies in the rules, which are never unmapped. One that fires late,
+ * when the actor has gone, tells the next owner of the rules something that it
+ * only looks at.
+ *
+ * Pairs
+ *   rules.wake  swap of wake by alarm or request -> swap or CAS of it by the
+ *               owner: the request is in the word. Requests set the word first,
+ *               the owner looks at it after the swap.
+ */
+
+enum { WAKE_RUNNING = 0, WAKE_PARKED = 1, WAKE_TOLD = 2 };
+
+void
+trp_throttle_tell(
+    struct trp_core *core, struct trp_local *local, struct trp_cell *cell)
+{
+    struct trp_rules *rules = trp_rules_of(core, cell);
+
+    if (rules != NULL &&
+        trp_swap_acq_rel(&rules->wake, WAKE_TOLD) == /* pairs: rules.wake */
+            WAKE_PARKED) {
+        trp_mailbox_wake(core, local, cell);
+    }
+}
+
+static void
+ring(struct trp_worker *worker, struct trp_alarm *alarm)
+{
+    struct trp_rules *rules = TRP_CONTAINER_OF(alarm, struct trp_rules, alarm);
+    struct trp_local *local = worker->local;
+    struct trp_core *core = local->self.core;
+
+    /* relaxed: constant while the alarm is set. */
+    trp_throttle_tell(
+        core, local, trp_cell_at(core, trp_load_relaxed(&rules->cell)));
+}
+
+void
+trp_throttle_begin(struct trp_core *core, struct trp_rules *rules)
+{
+    if (rules->is_alarm_set) {
+        (void)trp_alarm_cancel(&core->sched, &rules->alarm);
+        rules->is_alarm_set = false;
+    }
+    (void)trp_swap_acq_rel(&rules->wake, WAKE_RUNNING); /* pairs: rules.wake */
+}
+
+bool
+trp_throttle_park(
+    struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules)
+{
+    uint64_t now_ns = trp_alarm_now(&core->sched);
+    double wait_ns = (1.0 - rules->tokens) / rules->per_second * 1e9 + 1;
+    uint64_t due_ns = wait_ns < (double)(TRP_ALARM_NEVER - now_ns)
+                          ? now_ns + (uint64_t)wait_ns
+                          : TRP_ALARM_NEVER;
+    uint32_t running = WAKE_RUNNING;
+
+    trp_store_relaxed(&rules->cell, /* relaxed: before the alarm is set */
+        trp_cell_index(core, cell));
+    rules->alarm.fire = ring;
+    rules->is_alarm_set = true;
+    (void)trp_alarm_set(&core->sched, &rules->alarm, due_ns);
+    return trp_cas_acq_rel(
+        &rules->wake, &running, WAKE_PARKED); /* pairs: rules.wake */
+}
+
+bool
+trp_throttle_take(struct trp_core *core, struct trp_rules *rules)
+{
+    uint64_t now_ns = trp_alarm_now(&core->sched);
+
+    if (now_ns > rules->filled_ns) {
+        rules->tokens +=
+            (double)(now_ns - rules->filled_ns) * 1e-9 * rules->per_second;
+        rules->filled_ns = now_ns;
+        if (rules->tokens > rules->burst) {
+            rules->tokens = rules->burst;
+        }
+    }
+    if (rules->tokens < 1) {
+        return false;
+    }
+    rules->tokens -= 1;
+    return true;
+}
+
+void
+trp_throttle_start(struct trp_core *core, struct trp_rules *rules,
+    const troupe_throttle_options *options)
+{
+    rules->per_second = options->per_second;
+    rules->burst = options->burst > 0 ? options->burst : options->per_second;
+    if (rules->burst < 1) {
+        rules->burst = 1; /* or no token would ever be whole */
+    }
+    rules->tokens = rules->burst;
+    rules->filled_ns = trp_alarm_now(&core->sched);
+    rules->drops_excess = options->on_excess == TROUPE_EXCESS_DROP;
+    /* relaxed: others only look. */
+    trp_store_relaxed(&rules->is_throttled, 1);
+}
+
+troupe_status
+trp_throttle_check(troupe_throttle_options *copy,
+    const troupe_throttle_options *given, const char *call)
+{
+    troupe_status status = trp_options_copy(copy, sizeof *copy, given, call);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (!(copy->per_second > 0) || isinf(copy->per_second)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "throttle.per_second",
+            "must be above 0 and finite", "%g", copy->per_second);
+    }
+    if (!(copy->burst >= 0) || isinf(copy->burst)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "throttle.burst",
+            "must be at least 0 and finite", "%g", copy->burst);
+    }
+    if ((uint32_t)copy->on_excess > TROUPE_EXCESS_DROP || copy->reserved != 0) {
+        return trp_refuse(TROUPE_E_INVALID, call,
+            copy->reserved != 0 ? "throttle.reserved" : "throttle.on_excess",
+            copy->reserved != 0 ? "must be 0" : "must be TROUPE_EXCESS_*", "%u",
+            copy->reserved != 0 ? copy->reserved : (uint32_t)copy->on_excess);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+troupe_throttle(troupe_self *self, const troupe_throttle_options *options)
+{
+    static const char call[] = "troupe_throttle";
+    troupe_throttle_options copy;
+    troupe_status status = TROUPE_OK;
+    struct trp_rules *rules;
+
+    if (self == NULL || self->cell == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "self", "must not be NULL", "NULL");
+    }
+    if (options != NULL) {
+        status = trp_throttle_check(&copy, options, call);
+    }
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (options == NULL) {
+        rules = trp_rules_of(self->core, self->cell);
+        if (rules != NULL) {
+            trp_store_relaxed(&rules->is_throttled, 0); /* relaxed: a look */
+        }
+        return TROUPE_OK;
+    }
+    rules = trp_rules_own(self);
+    if (rules == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    trp_throttle_start(self->core, rules, &copy);
+    trp_cell_set_flags(self->cell, trp_cell_flags(self->cell) | TRP_CELL_RULED);
+    self->after |= TRP_AFTER_RULES;
+    return TROUPE_OK;
+}
