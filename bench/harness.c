@@ -122,6 +122,7 @@ bench_init(struct bench *bench, const struct bench_settings *settings)
     memset(bench, 0, sizeof *bench);
     options.name = "bench";
     options.workers = settings->workers;
+    options.mailbox_warn = TROUPE_WARN_NEVER; /* rows fill them on purpose */
     options.stop_grace_ns = REST_LIMIT_NS; /* a million actors may be alive */
     bench->scale = settings->scale;
     bench_must(troupe_system_create(&options, &bench->system),

@@ -35,14 +35,14 @@
     X(deep1k, bench_deep1k, "messages", "the same with 1000 waiting")          \
     X(deep100k, bench_deep100k, "messages", "the same with 100k waiting")      \
     X(deep1m, bench_deep1m, "messages", "the same with 1M waiting")            \
-    X(reject, bench_reject, "messages", "count, bounded, never full, 10M")     \
+    X(reject, bench_reject, "messages", "pushpop, bounded to 64, 10M")         \
     X(rejectfull, bench_rejectfull, "messages",                                \
-        "count, bounded to 64, mostly full, 10M")                              \
-    X(dropnew, bench_dropnew, "messages", "as reject, drop-new")               \
-    X(dropnewfull, bench_dropnewfull, "messages", "as rejectfull, drop-new")   \
-    X(drophead, bench_drophead, "messages", "as reject, drop-head")            \
+        "the same, bursts of 1000, 10M")                                       \
+    X(dropnew, bench_dropnew, "messages", "reject, but drop-new")              \
+    X(dropnewfull, bench_dropnewfull, "messages", "rejectfull, but drop-new")  \
+    X(drophead, bench_drophead, "messages", "reject, but drop-head")           \
     X(dropheadfull, bench_dropheadfull, "messages",                            \
-        "as rejectfull, drop-head")                                            \
+        "rejectfull, but drop-head")                                           \
     X(priority10, bench_priority10, "messages",                                \
         "as deep10, random priorities, 2M")                                    \
     X(priority1k, bench_priority1k, "messages", "the same with 1000 waiting")  \

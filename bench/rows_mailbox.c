@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { SMALL = 64, STASHED = 64 };
+enum { ROOM = 64, FLOOD = 1000, STASHED = 64 };
 
 /* Undroppable: it arrives however full the mailbox is. */
 TROUPE_MSG_TYPE_WITH(end_message, int64_t, 30, TROUPE_MSG_UNDROPPABLE, NULL);
@@ -26,7 +26,7 @@ spawn_with(struct bench *bench, const troupe_actor_type *type,
     return actor;
 }
 
-/* --- reject, dropnew, drophead: the row count with a bound ------------------
+/* --- reject, dropnew, drophead: bursts into a bounded mailbox ----------------
  */
 
 struct sink {
@@ -34,7 +34,7 @@ struct sink {
     int64_t last; /* numbers come in ascending order, with gaps */
 };
 
-/* The end says how many were accepted; the answer how many were handled. */
+/* The end of a burst is answered; it says how many were accepted so far. */
 static troupe_verdict
 sink_receive(troupe_self *self, void *state, const troupe_msg *msg)
 {
@@ -43,7 +43,7 @@ sink_receive(troupe_self *self, void *state, const troupe_msg *msg)
 
     if (troupe_msg_is(msg, &end_message)) {
         bench_expect(sink->handled <= number, "messages accepted");
-        bench_done(self, sink->handled);
+        troupe_reply(self, &bench_number, &sink->handled);
         return TROUPE_CONTINUE;
     }
     bench_expect(number > sink->last, "order of the survivors");
@@ -61,7 +61,8 @@ static const troupe_actor_type sink_type = {
 
 struct source {
     troupe_ref to;
-    int64_t total;
+    int64_t bursts;
+    int64_t burst; /* messages */
     int64_t sent;
     int64_t accepted;
 };
@@ -74,24 +75,24 @@ source_start(troupe_self *self, void *state, const void *arg)
     return TROUPE_OK;
 }
 
-/* Sends 1 to `total`, whatever becomes of them. */
+/* Sends 1, 2, 3 and so on, a burst for each answer, whatever becomes of them.
+ */
 static troupe_verdict
 source_receive(troupe_self *self, void *state, const troupe_msg *msg)
 {
     struct source *source = state;
 
-    (void)msg;
-    for (int i = 0; i < BENCH_CHUNK && source->sent < source->total; i++) {
+    if (source->bursts-- == 0) {
+        bench_done(self, *troupe_payload(msg, int64_t));
+        return TROUPE_DONE;
+    }
+    for (int64_t i = 0; i < source->burst; i++) {
         source->sent++;
         source->accepted += troupe_send(self, source->to, &bench_number,
                                 &source->sent) == TROUPE_OK;
     }
-    if (source->sent < source->total) {
-        bench_again(self);
-        return TROUPE_CONTINUE;
-    }
     troupe_tell(self, source->to, &end_message, &source->accepted);
-    return TROUPE_DONE;
+    return TROUPE_CONTINUE;
 }
 
 static const troupe_actor_type source_type = {
@@ -102,71 +103,74 @@ static const troupe_actor_type source_type = {
     .start = source_start,
 };
 
+/* Bursts that just fit, or such as fill the mailbox many times. */
 static void
-offer(struct bench *bench, troupe_overflow overflow, bool full)
+offer(struct bench *bench, troupe_overflow overflow, int64_t burst)
 {
     troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
-    struct source work = {.total = bench_scaled(bench, 10000000)};
+    struct source work = {
+        .bursts = bench_scaled(bench, 10000000 / burst), .burst = burst};
+    int64_t total = work.bursts * burst;
     int64_t handled = 0;
     troupe_ref source;
 
     mailbox.overflow = overflow;
-    mailbox.capacity = full ? SMALL : (uint32_t)work.total;
+    mailbox.capacity = ROOM;
     work.to = spawn_with(bench, &sink_type, &mailbox, NULL, 0);
     source = bench_spawn(bench, &source_type, &work, sizeof work);
     bench_begin(bench);
     bench_post_go(bench, source);
     handled = bench_wait(bench);
-    bench_expect(full ? handled >= SMALL || handled == work.total
-                      : handled == work.total,
+    bench_expect(
+        burst > ROOM ? handled >= work.bursts * ROOM : handled == total,
         "messages handled");
     if (overflow == TROUPE_OVERFLOW_REJECT) {
-        bench->must_refuse = (uint64_t)(work.total - handled);
+        bench->must_refuse = (uint64_t)(total - handled);
     } else {
-        bench->must_drop = (uint64_t)(work.total - handled);
+        bench->must_drop = (uint64_t)(total - handled);
     }
     bench->must_end = 1;
-    bench->result.messages = (uint64_t)work.total;
-    if (full) {
+    bench->result.messages = (uint64_t)total;
+    if (burst > ROOM) {
         snprintf(bench->result.note, sizeof bench->result.note,
-            "%.1f %% handled", 100.0 * (double)handled / (double)work.total);
+            "%.1f %% handled", 100.0 * (double)handled / (double)total);
     }
 }
 
 void
 bench_reject(struct bench *bench)
 {
-    offer(bench, TROUPE_OVERFLOW_REJECT, false);
+    offer(bench, TROUPE_OVERFLOW_REJECT, ROOM);
 }
 
 void
 bench_rejectfull(struct bench *bench)
 {
-    offer(bench, TROUPE_OVERFLOW_REJECT, true);
+    offer(bench, TROUPE_OVERFLOW_REJECT, FLOOD);
 }
 
 void
 bench_dropnew(struct bench *bench)
 {
-    offer(bench, TROUPE_OVERFLOW_DROP_NEW, false);
+    offer(bench, TROUPE_OVERFLOW_DROP_NEW, ROOM);
 }
 
 void
 bench_dropnewfull(struct bench *bench)
 {
-    offer(bench, TROUPE_OVERFLOW_DROP_NEW, true);
+    offer(bench, TROUPE_OVERFLOW_DROP_NEW, FLOOD);
 }
 
 void
 bench_drophead(struct bench *bench)
 {
-    offer(bench, TROUPE_OVERFLOW_DROP_HEAD, false);
+    offer(bench, TROUPE_OVERFLOW_DROP_HEAD, ROOM);
 }
 
 void
 bench_dropheadfull(struct bench *bench)
 {
-    offer(bench, TROUPE_OVERFLOW_DROP_HEAD, true);
+    offer(bench, TROUPE_OVERFLOW_DROP_HEAD, FLOOD);
 }
 
 /* --- deep, priority: one in, one out, while many wait -----------------------
