@@ -85,19 +85,19 @@ typedef struct troupe_mailbox_options {
  * books and dead letters stay with the library. Static, const, all members
  * required.
  *
- * - Every function but open() runs under the lock of this mailbox, one at a
- *   time, on a sender's thread or a worker. So it does not block and is short,
- *   needs no lock, may read messages, and calls nothing of the library that
- *   sends, stops, frees or asks: the lock may be wanted for that.
- * - What was accepted (OK) is the mailbox's until it comes out, once, of
- *   dequeue() or as `*evicted`. It is not freed, changed or forgotten; dequeue()
- *   must not return NULL while something is kept. What was refused stays the
+ * - Every function but open() and close() runs under the lock of this mailbox,
+ *   one at a time, on a sender's thread or a worker. So it needs no lock, must
+ *   be short and must not block; it may read messages, and calls nothing of the
+ *   library that sends, stops, frees or asks: that may want the lock.
+ * - What was accepted (OK) is the mailbox's until it comes out, once, by
+ *   dequeue() or as `*evicted`. It is not freed, changed or forgotten, and
+ *   dequeue() is not NULL while something is kept. What was refused stays the
  *   caller's: no pointer to it may remain.
- * - `*evicted` is NULL when enqueue() and prepend() are called. One message at
- *   most goes that way, `msg` itself included; it counts as dropped, and on_drop
- *   and TROUPE_MAILBOX_DEAD_LETTER_DROPS apply. Never an undroppable one.
- * - Between messages of one sender keep the order, unless another one is the
- *   point of the mailbox.
+ * - `*evicted` is NULL when enqueue() and prepend() are called. At most one
+ *   message goes that way, maybe `msg` itself; it counts as dropped, with all
+ *   that the options say of drops. Never an undroppable one.
+ * - Messages of one sender keep their order, unless another order is the point
+ *   of the mailbox.
  */
 struct troupe_custom_mailbox {
     size_t size;
