@@ -31,7 +31,9 @@ struct bench {
     troupe_port *port;
     double scale;
     uint64_t began_ns;
-    uint64_t must_end; /* actors that must have ended by themselves */
+    uint64_t must_end;    /* actors that must have ended by themselves */
+    uint64_t must_drop;   /* messages that a full mailbox discarded ... */
+    uint64_t must_refuse; /* ... or gave back */
     struct bench_result result;
 };
 

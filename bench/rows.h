@@ -30,7 +30,26 @@
         "post to a sleeping system until handled, median")                     \
     X(post, bench_post, "messages", "a foreign thread posts 2M to 1 actor")    \
     X(pushpop, bench_pushpop, "messages",                                      \
-        "bursts of 64 to an actor at rest, 10M")
+        "bursts of 64 to an actor at rest, 10M")                               \
+    X(deep10, bench_deep10, "messages", "one in, one out, 10 waiting, 10M")    \
+    X(deep1k, bench_deep1k, "messages", "the same with 1000 waiting")          \
+    X(deep100k, bench_deep100k, "messages", "the same with 100k waiting")      \
+    X(deep1m, bench_deep1m, "messages", "the same with 1M waiting")            \
+    X(reject, bench_reject, "messages", "pushpop, bounded to 64, 10M")         \
+    X(rejectfull, bench_rejectfull, "messages",                                \
+        "the same, bursts of 1000, 10M")                                       \
+    X(dropnew, bench_dropnew, "messages", "reject, but drop-new")              \
+    X(dropnewfull, bench_dropnewfull, "messages", "rejectfull, but drop-new")  \
+    X(drophead, bench_drophead, "messages", "reject, but drop-head")           \
+    X(dropheadfull, bench_dropheadfull, "messages",                            \
+        "rejectfull, but drop-head")                                           \
+    X(priority10, bench_priority10, "messages",                                \
+        "as deep10, random priorities, 2M")                                    \
+    X(priority1k, bench_priority1k, "messages", "the same with 1000 waiting")  \
+    X(priority100k, bench_priority100k, "messages",                            \
+        "the same with 100k waiting")                                          \
+    X(priority1m, bench_priority1m, "messages", "the same with 1M waiting")    \
+    X(stash, bench_stash, "messages", "64 put aside, put back, handled, 5M")
 
 struct bench_row {
     const char *name;

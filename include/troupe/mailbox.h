@@ -81,25 +81,46 @@ typedef struct troupe_mailbox_options {
 } troupe_mailbox_options;
 
 /*
- * A mailbox of your own. The library serialises every call on one mailbox and
- * keeps the system lane, undroppable accounting and closing to itself. The
- * list owns what it accepted until it hands it back. Static, const.
+ * A mailbox of your own: where the user messages of one actor wait. Stops, the
+ * books and dead letters stay with the library. Static, const, all members
+ * required.
+ *
+ * - Every function but open() and close() runs under the lock of this mailbox,
+ *   one at a time, on a sender's thread or a worker. So it needs no lock, must
+ *   be short and must not block; it may read messages, and calls nothing of the
+ *   library that sends, stops, frees or asks: that may want the lock.
+ * - What was accepted (OK) is the mailbox's until it comes out, once, by
+ *   dequeue() or as `*evicted`. It is not freed, changed or forgotten, and
+ *   dequeue() is not NULL while something is kept. What was refused stays the
+ *   caller's: no pointer to it may remain.
+ * - `*evicted` is NULL when enqueue() and prepend() are called. At most one
+ *   message goes that way, maybe `msg` itself; it counts as dropped, with all
+ *   that the options say of drops. Never an undroppable one.
+ * - Messages of one sender keep their order, unless another order is the point
+ *   of the mailbox.
  */
 struct troupe_custom_mailbox {
     size_t size;
     const char *name;
-    void *(*open)(void *user)TROUPE_NOEXCEPT; /* per actor; NULL = fail spawn */
-    void (*close)(void *box) TROUPE_NOEXCEPT; /* empty by then */
-    /* OK = kept. E_FULL = refused. `*evicted`: what was pushed out, or NULL. */
+    /* Once per actor, in its spawn, with custom_user; NULL = E_FAILED. */
+    void *(*open)(void *user)TROUPE_NOEXCEPT;
+    /* At the actor's end, empty: what was left was dequeued before. */
+    void (*close)(void *box) TROUPE_NOEXCEPT;
+    /* OK = kept. E_NOMEM, or E_FULL and any other = refused, to the sender. */
     troupe_status (*enqueue)(
         void *box, troupe_msg *msg, troupe_msg **evicted) TROUPE_NOEXCEPT;
-    /* Must keep it, whatever the bound; never evicted later. */
+    /* Must keep it, whatever the bound; E_NOMEM is the only excuse. */
     troupe_status (*enqueue_undroppable)(
         void *box, troupe_msg *msg) TROUPE_NOEXCEPT;
-    /* To the front, newest first; replay. Undroppable ones never come here. */
+    /*
+     * Replay: to the front. Called for the newest first, so the oldest is in
+     * front at the end; refused = it and all older ones stay in the stash.
+     * Undroppable ones come by enqueue_undroppable() here as well, before.
+     */
     troupe_status (*prepend)(
         void *box, troupe_msg *msg, troupe_msg **evicted) TROUPE_NOEXCEPT;
     troupe_msg *(*dequeue)(void *box)TROUPE_NOEXCEPT; /* NULL = empty */
+    /* For tools and tests; the library counts by itself: troupe_depth(). */
     size_t (*length)(const void *box) TROUPE_NOEXCEPT;
 };
 

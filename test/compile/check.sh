@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# check.sh headers|misuse COMPILER SOURCE: prints TAP, one line per compilation.
-# headers: each public header alone, and once more. misuse: what must not
-# compile, with the message of gcc that the first line of each program names.
+# check.sh headers|misuse|programs COMPILER SOURCE: prints TAP, one line per
+# compilation. headers: each public header alone, and once more. misuse: what
+# must not compile, with the message of gcc that the first line of each program
+# names. programs: what was written against the interface before it was there.
 set -u
 what=$1
 compiler=$2
@@ -78,6 +79,12 @@ misuse)
     result $? "control.$suffix"
     for path in "$here"/misuse/*."$suffix"; do
         refuses "$path"
+        result $? "$(basename "$path")"
+    done
+    ;;
+programs)
+    for path in "$here"/programs/*."$suffix"; do
+        compile "$path"
         result $? "$(basename "$path")"
     done
     ;;
