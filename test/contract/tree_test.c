@@ -375,7 +375,7 @@ Test(tree, a_generated_name_is_spelled_in_one_way)
     char path[64];
 
     cr_assert_eq(
-        troupe_system_spawn(the_system, &plain, NULL, &ref), TROUPE_OK);
+        troupe_system_spawn(the_system, &test_plain, NULL, &ref), TROUPE_OK);
     cr_assert_eq(spawn_named("named", &named), TROUPE_OK);
     for (size_t i = 0; i < 8; i++) {
         (void)snprintf(path, sizeof path, "/user/%s%0*x%s%x%s", before[i],
