@@ -15,7 +15,8 @@ TROUPE_BEGIN_DECLS
  * then it shows readable once more for a message that was taken already. Never
  * read, write or close the descriptor. One thread at a time uses a port; any
  * thread may open and close it. `name` NULL = a generated one. E_EXISTS,
- * E_CLOSED, E_INVALID (name), E_SYSTEM (no descriptor), E_NOMEM. Close before
+ * E_CLOSED, E_INVALID (name), E_SYSTEM (no descriptor), E_LIMIT, E_NOMEM. Close
+ * before
  * the system is destroyed; what is left becomes dead letters and later sends
  * get TROUPE_E_DEAD.
  */

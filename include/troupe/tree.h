@@ -9,7 +9,7 @@ TROUPE_BEGIN_DECLS
 /*
  * Every actor has a parent and a path, troupe://system/user/orders/routee-3.
  * A name is not empty, not "." or "..", and has no '/', no '\\', no control
- * character and no leading '$'. It is free again once the
+ * character, no leading '$' and at most 255 bytes. It is free again once the
  * child has stopped.
  */
 
