@@ -26,9 +26,10 @@ typedef struct troupe_actor_info {
 
 /*
  * Parents first; return false to end. Any thread, system under full load: it
- * looks at a snapshot, takes no lock that a send or a turn needs, and costs a
- * pass over all cells. `subtree` is a path as for troupe_lookup(), NULL = all;
- * E_MISSING when nobody is there, E_NOMEM. `visit` may call the library.
+ * looks at a snapshot and costs a pass over all cells; for each path it takes
+ * the lock of names, which no send needs. A path is cut at 4095 bytes.
+ * `subtree` is a path as for troupe_lookup(), NULL = all; E_MISSING when nobody
+ * is there, E_NOMEM. `visit` may call the library.
  */
 typedef bool (*troupe_inspect_fn)(
     const troupe_actor_info *info, void *user) TROUPE_NOEXCEPT;

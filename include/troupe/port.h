@@ -15,9 +15,9 @@ TROUPE_BEGIN_DECLS
  * then it shows readable once more for a message that was taken already. Never
  * read, write or close the descriptor. One thread at a time uses a port; any
  * thread may open and close it. `name` NULL = a generated one. E_EXISTS,
- * E_CLOSED, E_INVALID (name), E_SYSTEM (no descriptor), E_NOMEM. Close before
- * the system is destroyed; what is left becomes dead letters, later sends get
- * TROUPE_E_DEAD, and its watches end.
+ * E_CLOSED, E_INVALID (name), E_SYSTEM (no descriptor), E_LIMIT, E_NOMEM. Close
+ * before the system is destroyed; what is left becomes dead letters, later
+ * sends get TROUPE_E_DEAD, and its watches end.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_port_open(
     troupe_system *system, const char *name, troupe_port **port);

@@ -26,7 +26,7 @@ TROUPE_API troupe_ref troupe_probe_ref(const troupe_probe *probe);
 /* The next message, borrowed until the next call; NULL = none in time. */
 TROUPE_API const troupe_msg *troupe_probe_next(
     troupe_probe *probe, uint64_t within_ns);
-/* The next one with this tag; others are skipped and counted. */
+/* The next one with this tag; others are skipped. */
 TROUPE_API const troupe_msg *troupe_probe_fish(
     troupe_probe *probe, troupe_tag tag, uint64_t within_ns);
 TROUPE_API bool troupe_probe_silent(troupe_probe *probe, uint64_t for_ns);

@@ -57,6 +57,14 @@ trp_registry_find_locked(
     return NULL;
 }
 
+static void
+free_table(struct trp_core *core, struct trp_registry_table *table)
+{
+    if (table != NULL) {
+        trp_heap_free(&core->heap, table, table_bytes(table->buckets));
+    }
+}
+
 /* Twice as many buckets, or the first ones. */
 static bool
 grow(struct trp_core *core)
@@ -83,8 +91,9 @@ grow(struct trp_core *core)
             extra = next;
         }
     }
-    trp_registry_fini(core);
+    /* In this order: a fork in between must not leave what was freed. */
     core->registry = table;
+    free_table(core, old);
     return true;
 }
 
@@ -122,11 +131,10 @@ trp_registry_remove_locked(struct trp_core *core, struct trp_extra *extra)
 void
 trp_registry_fini(struct trp_core *core)
 {
-    if (core->registry != NULL) {
-        trp_heap_free(
-            &core->heap, core->registry, table_bytes(core->registry->buckets));
-        core->registry = NULL;
-    }
+    struct trp_registry_table *table = core->registry;
+
+    core->registry = NULL;
+    free_table(core, table);
 }
 
 /* A path under construction: what does not fit is only counted. */

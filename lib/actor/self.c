@@ -43,6 +43,8 @@ grow_stack(struct trp_core *core, struct trp_extra *extra)
 {
     uint32_t capacity =
         extra->stack_capacity != 0 ? 2 * extra->stack_capacity : 4;
+    uint32_t old_capacity = extra->stack_capacity;
+    troupe_behaviour_fn *old = extra->stack;
     troupe_behaviour_fn *stack =
         trp_heap_alloc(&core->heap, capacity * sizeof *stack);
 
@@ -50,12 +52,12 @@ grow_stack(struct trp_core *core, struct trp_extra *extra)
         return false;
     }
     if (extra->stack_used != 0) {
-        memcpy(stack, extra->stack, extra->stack_used * sizeof *stack);
+        memcpy(stack, old, extra->stack_used * sizeof *stack);
     }
-    trp_heap_free(
-        &core->heap, extra->stack, extra->stack_capacity * sizeof *stack);
+    /* In this order: a fork in between must not leave what was freed. */
     extra->stack = stack;
     extra->stack_capacity = capacity;
+    trp_heap_free(&core->heap, old, old_capacity * sizeof *stack);
     return true;
 }
 

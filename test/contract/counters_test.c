@@ -290,7 +290,7 @@ Test(counters_threads, gauges_stay_right_while_actors_are_stopped)
     while (!atomic_load(&is_done)) {
         troupe_counters c = test_counters(system);
 
-        cr_assert_geq(c.queued, 4990);
+        cr_assert_geq(c.queued, 4000); /* less stops that wait just now */
         cr_assert_lt(c.bytes, UINT64_C(1) << 40);
     }
     cr_assert_eq(pthread_join(thread, NULL), 0);

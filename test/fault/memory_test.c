@@ -1197,7 +1197,7 @@ Test(fault_memory, of_one_size_is_no_refusal)
     static const troupe_actor_type medium = {.size = sizeof medium,
         .name = "medium",
         .state_bytes = 1500,
-        .receive = ignore};
+        .receive = test_ignore};
     troupe_system *system = test_open_driven(0);
     troupe_ref ref = TROUPE_NONE;
     troupe_msg *msg;

@@ -410,7 +410,8 @@ Test(fault_os, no_pages_later, .init = set_up, .fini = nothing_is_left)
                 refused += posted != TROUPE_OK;
             }
         }
-        cr_assert(nth > 1 || refused > 0, "there was always another page");
+        /* A single one is done without: the next size has some. */
+        cr_assert(nth != 2 || refused > 0, "there was always another page");
         cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
         cr_assert_eq(troupe_counters_read(system, &counters), TROUPE_OK);
         cr_assert_eq(counters.sent, counters.handled + counters.refused);

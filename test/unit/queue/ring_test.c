@@ -261,13 +261,27 @@ Test(queue_ring, a_drained_one_remembers_how_large_it_was)
 
 Test(queue_ring, growing_without_memory_queues_nothing)
 {
+    const uint32_t classes = pool.classes;
+
     push_many(2);
+    pool.classes = 1; /* there is no larger one */
     trp_store_relaxed(&heap.fail_at, 1);
     cr_assert_eq(push(), TRP_CLAIM_FULL);
+    pool.classes = classes;
     cr_assert_eq(depth(), 2);
     cr_assert_eq(push(), TRP_CLAIM_QUEUED);
     drain();
     cr_assert_eq(popped, 3);
+}
+
+Test(queue_ring, growing_without_memory_of_one_size_takes_the_next)
+{
+    push_many(2);
+    trp_store_relaxed(&heap.fail_at, 1);
+    cr_assert_eq(push(), TRP_CLAIM_QUEUED);
+    push_many(100);
+    drain();
+    cr_assert_eq(popped, 103);
 }
 
 Test(queue_ring, one_without_a_cache_grows_too)
