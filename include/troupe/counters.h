@@ -42,11 +42,12 @@ typedef struct troupe_counters {
 /*
  * Adds up the workers' own counters without stopping them: each number is exact
  * for some instant during the call, the set is not one snapshot. Of actors that
- * start or stop meanwhile `actors` may count more than were alive at a time.
- * `queued` is read from the mailboxes themselves, so the equation is a check
- * and not a definition; it makes the call a pass over all cells. Any thread.
- * E_VERSION when the struct is newer than the library, E_INVALID without a
- * size.
+ * start or stop meanwhile `actors` may count more than were alive at a time,
+ * and `runnable` leaves out those on their way from one thread to another's
+ * queue. `queued` is read from the mailboxes themselves, so the equation is a
+ * check and not a definition; it makes the call a pass over all cells. Any
+ * thread. E_VERSION when the struct is newer than the library, E_INVALID
+ * without a size.
  */
 TROUPE_API troupe_status troupe_counters_read(
     const troupe_system *system, troupe_counters *counters);

@@ -20,8 +20,9 @@ TROUPE_BEGIN_DECLS
  * and NULL for a type without payload; the other combinations are E_INVALID.
  * A copied payload moves what it owns (type->drop): on success the receiver
  * has it, on a refusal you still do; tell and reply always take it. The payload
- * of the current message itself is moved on, never owned twice (E_STATE); of a
- * copy you made by hand the library cannot know.
+ * of the current message itself is moved on, never owned twice (E_STATE, also
+ * while a shared one has other readers); that of a port is if you send through
+ * the port. Of a copy you made by hand the library cannot know.
  */
 
 /* --- inside; the sender is `self` ---------------------------------------- */
@@ -72,7 +73,10 @@ typedef struct troupe_failure { /* frozen */
 } troupe_failure;
 TROUPE_API void troupe_reply_failure(troupe_self *self, int32_t code);
 
-/* Passes the current message on, sender unchanged, without a copy. */
+/*
+ * Passes the current message on, sender unchanged, without a copy. If it went
+ * somewhere it is another actor's: read neither `msg` nor its payload any more.
+ */
 TROUPE_API void troupe_forward(troupe_self *self, troupe_ref to);
 
 /*

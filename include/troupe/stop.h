@@ -9,7 +9,7 @@ TROUPE_BEGIN_DECLS
 /*
  * Stopping an actor, from gentle to firm. Children go first, always. Stopping
  * what has stopped is no failure; TROUPE_E_INVALID for TROUPE_NONE, E_STATE for
- * a port or a probe, which are closed by who opened them.
+ * a port or a probe, which are closed by who opened them, /user and /system.
  *
  *   troupe_stop      takes its place in line: what is queued is handled first
  *   troupe_stop_now  after the current message; the queue: dead letters
@@ -29,7 +29,9 @@ TROUPE_API troupe_status troupe_post_stop_now(
  * troupe_stop for all of them, then blocks a foreign thread until they have
  * gone: TROUPE_OK. At the deadline troupe_stop_now is sent to the rest and the
  * answer is TROUPE_E_TIMEOUT. E_CONTEXT inside a behaviour. A driven system is
- * run here; there TROUPE_E_TIMEOUT means that nothing can run any more.
+ * run here; there TROUPE_E_TIMEOUT means that nothing can run any more. Nobody
+ * is stopped if one of them is not to be (E_INVALID, E_STATE: see above); with
+ * TROUPE_E_NOMEM some may have been told.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_stop_wait(
     troupe_system *system, const troupe_ref *actors, size_t count,

@@ -207,27 +207,31 @@ make_state(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, size_t bytes)
 {
     uint32_t class = trp_log2_ceil((bytes + 63) / 64);
+    uint32_t unit = TRP_POOL_NONE;
 
     memset(&cell->state, 0, sizeof cell->state);
     if (bytes <= sizeof cell->state) {
         return true;
     }
     if (class < core->messages.classes) {
-        uint32_t unit = trp_pool_take(
+        unit = trp_pool_take(
             &core->messages, local != NULL ? &local->messages : NULL, class);
-
-        if (unit == TRP_POOL_NONE) {
-            return false;
-        }
+    }
+    if (unit != TRP_POOL_NONE) {
         cell->state.memory = trp_pool_address(&core->messages, unit);
         memset(cell->state.memory, 0, bytes);
-    } else {
+    } else { /* too large, or the pool has no more of this class */
         cell->state.memory = trp_heap_alloc(&core->heap, bytes);
-        if (cell->state.memory == NULL) {
-            return false;
-        }
     }
-    return true;
+    return cell->state.memory != NULL;
+}
+
+static bool
+is_of_pool(const struct trp_pool *pool, const void *block)
+{
+    uintptr_t offset = (uintptr_t)block - (uintptr_t)pool->base;
+
+    return offset < pool->reserved_bytes;
 }
 
 static void
@@ -237,7 +241,7 @@ free_state(struct trp_core *core, struct trp_local *local,
     if (bytes <= sizeof cell->state) {
         return;
     }
-    if (trp_log2_ceil((bytes + 63) / 64) < core->messages.classes) {
+    if (is_of_pool(&core->messages, cell->state.memory)) {
         trp_pool_give(&core->messages, local != NULL ? &local->messages : NULL,
             trp_pool_unit(&core->messages, cell->state.memory));
     } else {
@@ -330,8 +334,12 @@ abandon_cell(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, const struct trp_birth *birth,
     struct trp_extra *extra, uint32_t rules)
 {
-    /* relaxed, all of them: it never had a kind, so nobody has seen it. */
-    trp_store_relaxed(&trp_cold_of(core, cell)->extra, NULL);
+    /* Who reads a path of the life before sees it until it looks again. */
+    trp_lock_acquire(&core->names);
+    trp_store_relaxed(
+        &trp_cold_of(core, cell)->extra, NULL); /* relaxed: same */
+    trp_lock_release(&core->names);
+    /* relaxed: it never had a kind, so nobody has seen it. */
     trp_store_relaxed(&cell->generation, /* relaxed: same */
         trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK);
     trp_rules_free(core, rules);

@@ -267,6 +267,13 @@ trp_cell_lives(const struct trp_core *core, troupe_ref ref)
     return trp_cell_life(trp_cell_at(core, ref.index)) == ref.generation;
 }
 
+/* The same for a ref from anywhere. If so, its cold part can be touched. */
+static inline bool
+trp_ref_lives(const struct trp_core *core, troupe_ref ref)
+{
+    return trp_ref_is_possible(core, ref) && trp_cell_lives(core, ref);
+}
+
 static inline uint32_t
 trp_cell_parent(const struct trp_core *core, uint32_t index)
 {

@@ -46,6 +46,17 @@ struct trp_books {
 #undef TRP_BOOKS_MEMBER
 };
 
+/* A message that was lent to the user, and what he did with it. */
+struct trp_current {
+    const troupe_msg *msg; /* NULL: none */
+    struct trp_item *item; /* the same as it lay in the ring */
+    uint32_t spent;        /* TRP_SPENT_* */
+};
+
+#define TRP_SPENT_TAKEN 1u /* the message is the user's, or another actor's */
+#define TRP_SPENT_MOVED 2u /* what the payload owned went elsewhere */
+#define TRP_SPENT_AWAY 4u  /* taken, and not by the user: it may be freed */
+
 /* One callback at a time runs on a worker; this is its `self`. */
 struct troupe_self {
     struct trp_core *core;
@@ -54,9 +65,7 @@ struct troupe_self {
     struct trp_cell *cell;
     troupe_ref ref;                /* of the cell */
     troupe_behaviour_fn behaviour; /* the cell's, kept up with */
-    const troupe_msg *msg;         /* the current message, or NULL */
-    struct trp_item *item;         /* the same as it lay in the ring */
-    uint32_t spent;                /* TRP_SPENT_* */
+    struct trp_current current;    /* the message of this turn */
     int32_t code;                  /* of troupe_fail() */
     bool code_is_set;
     uint8_t after; /* TRP_AFTER_*: what the turn has to look at */
@@ -64,9 +73,6 @@ struct troupe_self {
 
 #define TRP_AFTER_SELF 1u  /* sent to itself */
 #define TRP_AFTER_RULES 2u /* has rules now that it had not */
-
-#define TRP_SPENT_TAKEN 1u /* the message is the user's, or another actor's */
-#define TRP_SPENT_MOVED 2u /* what the payload owned went elsewhere */
 
 /* The actor layer's part of a worker. Its thread only, but for the books. */
 struct trp_local {

@@ -22,7 +22,7 @@ static struct trp_box *
 raw_box(struct trp_core *core, struct trp_local *local, size_t payload_bytes)
 {
     size_t bytes;
-    uint32_t class;
+    uint32_t class, unit = TRP_POOL_NONE;
     struct trp_box *box;
 
     if (payload_bytes > SIZE_MAX / 2) {
@@ -31,20 +31,17 @@ raw_box(struct trp_core *core, struct trp_local *local, size_t payload_bytes)
     bytes = box_bytes(payload_bytes);
     class = trp_log2_ceil((bytes + 63) >> BOX_UNIT_SHIFT);
     if (class < core->messages.classes) {
-        uint32_t unit = trp_pool_take(&core->messages, cache_of(local), class);
-
-        if (unit == TRP_POOL_NONE) {
-            return NULL;
-        }
+        unit = trp_pool_take(&core->messages, cache_of(local), class);
+    }
+    if (TRP_LIKELY(unit != TRP_POOL_NONE)) {
         box = trp_pool_address(&core->messages, unit);
-        box->unit = unit;
-    } else {
+    } else { /* too large, or the pool has no more of this class */
         box = trp_heap_alloc(&core->heap, bytes);
         if (box == NULL) {
             return NULL;
         }
-        box->unit = TRP_POOL_NONE;
     }
+    box->unit = unit;
     box->core = core;
     trp_store_relaxed(&box->refs, 1); /* relaxed: not shared yet */
     return box;
@@ -58,7 +55,11 @@ free_box(struct trp_local *local, struct trp_box *box)
     if (box->unit != TRP_POOL_NONE) {
         trp_pool_give(&core->messages, cache_of(local), box->unit);
     } else {
-        trp_heap_free(&core->heap, box, box_bytes(box->msg.bytes));
+        /* relaxed: constant once it is an alias. */
+        bool is_alias = trp_load_relaxed(&box->refs) == TRP_BOX_ALIAS;
+
+        trp_heap_free(&core->heap, box,
+            box_bytes(is_alias ? sizeof(struct trp_box *) : box->msg.bytes));
     }
 }
 
@@ -234,6 +235,19 @@ trp_item_release(struct trp_local *local, struct trp_item *item)
 
         trp_item_view(item, &view);
         view.type->drop(view.payload, view.bytes);
+    }
+}
+
+void
+trp_item_settle(struct trp_local *local, struct trp_item *item, uint32_t spent)
+{
+    if ((spent & TRP_SPENT_TAKEN) != 0) {
+        return;
+    }
+    if ((spent & TRP_SPENT_MOVED) == 0) {
+        trp_item_release(local, item);
+    } else if ((item->mark & TRP_MARK_BOXED) != 0) {
+        trp_box_release(local, trp_item_box(item), false);
     }
 }
 

@@ -188,6 +188,9 @@ void trp_item_from_box(struct trp_item *item, struct trp_box *box);
 
 /* What an item holds is not needed any more. Not for CONTROL. */
 void trp_item_release(struct trp_local *local, struct trp_item *item);
+/* The same, but for what the user took or sent on: TRP_SPENT_*. */
+void trp_item_settle(
+    struct trp_local *local, struct trp_item *item, uint32_t spent);
 
 /* Wrong type, length or pointer: E_INVALID with a record for `call`. */
 troupe_status trp_message_check(const char *call, const troupe_msg_type *type,

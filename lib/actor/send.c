@@ -48,7 +48,7 @@ send_plain(struct troupe_self *self, troupe_ref to, const troupe_msg_type *type,
 static struct trp_sending
 from_self(struct troupe_self *self, troupe_ref to, const char *call)
 {
-    struct trp_sending sending = {.call = call, .to = to, .self = self};
+    struct trp_sending sending = {.call = call, .to = to};
 
     if (self != NULL) {
         sending.core = self->core;

@@ -9,11 +9,12 @@
 /* A send in progress: who, what, and how it will be called in a refusal. */
 struct trp_sending {
     struct trp_core *core;
-    struct trp_local *local;  /* NULL on a foreign thread */
-    struct troupe_self *self; /* NULL outside a callback */
+    struct trp_local *local;     /* NULL on a foreign thread */
+    struct trp_current *current; /* of the port that sends; else NULL */
     const char *call;
     troupe_ref to;
     troupe_ref sender;
+    bool is_closed; /* the system is: a tell is a dead letter */
 };
 
 /* Copies the payload into an item, or a box. E_INVALID, E_NOMEM. */
@@ -40,10 +41,12 @@ troupe_dead_reason trp_send_reason(troupe_ref to, troupe_status status);
 troupe_status trp_send_outside(
     troupe_system *system, const char *call, struct trp_sending *sending);
 
-/* A tell from outside; once the system is closing, a dead letter. */
-void trp_send_tell_outside(troupe_system *system, const char *call,
-    troupe_ref to, troupe_ref sender, const troupe_msg_type *type,
-    const void *payload);
+/*
+ * A tell from outside; once the system is closing, a dead letter. The caller
+ * has set call, to, sender and current.
+ */
+void trp_send_tell_outside(troupe_system *system, struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload);
 
 /*
  * One payload for receivers that come one after the other: events. A shared

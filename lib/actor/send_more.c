@@ -8,35 +8,106 @@
 /* --- copies --------------------------------------------------------------- */
 
 /*
- * The shared payload of the current message, sent on: one more reader of the
- * same box, or NULL.
+ * The message whose payload this is, or NULL: that of the port that sends, or
+ * of the behaviour that runs on this thread, whatever system it sends to.
  */
-static struct trp_box *
-current_shared(const struct trp_sending *sending, const troupe_msg_type *type,
-    const void *payload)
+static struct trp_current *
+origin_of(const struct trp_sending *sending, const void *payload)
 {
-    struct troupe_self *self = sending->self;
-    struct trp_box *box;
+    const struct trp_worker *worker = trp_thread.worker;
+    struct trp_current *current = sending->current;
 
-    if ((type->flags & TROUPE_MSG_SHARED) == 0 || self == NULL ||
-        self->msg == NULL || payload == NULL || payload != self->msg->payload ||
-        self->spent != 0 || (self->item->mark & TRP_MARK_BOXED) == 0) {
+    if (payload == NULL) {
         return NULL;
     }
-    box = trp_box_base(trp_item_box(self->item));
-    trp_add_relaxed(&box->refs, 1); /* relaxed: we hold one */
+    if (current != NULL && current->msg != NULL &&
+        current->msg->payload == payload) {
+        return current;
+    }
+    if (worker != NULL) {
+        struct trp_local *local = worker->local;
+
+        current = &local->self.current;
+        if (current->msg != NULL && current->msg->payload == payload) {
+            return current;
+        }
+    }
+    return NULL;
+}
+
+static bool
+is_same_type(const troupe_msg_type *a, const troupe_msg_type *b)
+{
+    return a == b || (a->tag == b->tag && a->bytes == b->bytes &&
+                         a->flags == b->flags && a->drop == b->drop);
+}
+
+/*
+ * The box of a current message that is sent on as it is, so that it gets one
+ * more reader instead of a copy; or NULL.
+ */
+static struct trp_box *
+shared_origin(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
+{
+    const struct trp_current *origin = origin_of(sending, payload);
+    struct trp_box *box;
+
+    if ((type->flags & TROUPE_MSG_SHARED) == 0 || origin == NULL ||
+        origin->spent != 0 || bytes != origin->msg->bytes ||
+        (origin->item->mark & TRP_MARK_BOXED) == 0 ||
+        !is_same_type(type, origin->msg->type)) {
+        return NULL;
+    }
+    box = trp_box_base(trp_item_box(origin->item));
+    return box->core == sending->core ? box : NULL;
+}
+
+static struct trp_box *
+share(struct trp_box *box)
+{
+    if (box != NULL) {
+        trp_add_relaxed(&box->refs, 1); /* relaxed: we hold one */
+    }
     return box;
 }
 
-/* What the current message owned is somebody else's since an earlier call. */
+/* Others may read what the current message holds. */
 static bool
-is_given_away(const struct trp_sending *sending, const troupe_msg_type *type,
-    const void *payload)
+has_other_readers(const struct trp_current *origin)
 {
-    const struct troupe_self *self = sending->self;
+    return (origin->item->mark & TRP_MARK_BOXED) != 0 &&
+           /* relaxed: one reader stays one. */
+           trp_load_relaxed(&trp_box_base(trp_item_box(origin->item))->refs) !=
+               1;
+}
 
-    return type->drop != NULL && self != NULL && self->msg != NULL &&
-           payload != NULL && payload == self->msg->payload && self->spent != 0;
+/*
+ * E_STATE: what the current message held is somebody else's since an earlier
+ * call, or would be owned by its other readers as well.
+ */
+static troupe_status
+check_origin(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
+{
+    const struct trp_current *origin = origin_of(sending, payload);
+
+    if (origin == NULL ||
+        (type->drop == NULL && (origin->spent & TRP_SPENT_AWAY) == 0)) {
+        return TROUPE_OK;
+    }
+    if (origin->spent != 0) {
+        return trp_refuse(TROUPE_E_STATE, sending->call, "payload",
+            "of the current message was given away already", "%s",
+            trp_type_name(type));
+    }
+    if (has_other_readers(origin) &&
+        shared_origin(sending, type, payload, bytes) == NULL) {
+        return trp_refuse(TROUPE_E_STATE, sending->call, "payload",
+            "of the current message has other readers", "%s",
+            trp_type_name(type));
+    }
+    return TROUPE_OK;
 }
 
 troupe_status
@@ -51,12 +122,11 @@ trp_send_make(const struct trp_sending *sending, const troupe_msg_type *type,
     if (status != TROUPE_OK) {
         return status;
     }
-    if (is_given_away(sending, type, payload)) {
-        return trp_refuse(TROUPE_E_STATE, sending->call, "payload",
-            "of the current message was given away already", "%s",
-            trp_type_name(type));
+    status = check_origin(sending, type, payload, bytes);
+    if (status != TROUPE_OK) {
+        return status;
     }
-    shared = current_shared(sending, type, payload);
+    shared = share(shared_origin(sending, type, payload, bytes));
     if (shared != NULL) {
         trp_item_from_box(item, shared);
         item->sender = trp_ref_pack(sending->sender);
@@ -97,19 +167,17 @@ unmake(const struct trp_sending *sending, struct trp_item *item)
  */
 static bool
 move_on(const struct trp_sending *sending, const troupe_msg_type *type,
-    const void *payload)
+    const void *payload, size_t bytes)
 {
-    struct troupe_self *self = sending->self;
+    struct trp_current *origin = origin_of(sending, payload);
 
-    if (type->drop == NULL || self == NULL || self->msg == NULL ||
-        payload == NULL || payload != self->msg->payload) {
+    if (type->drop == NULL || origin == NULL) {
         return true;
     }
-    if ((type->flags & TROUPE_MSG_SHARED) != 0 &&
-        (self->item->mark & TRP_MARK_BOXED) != 0) {
+    if (shared_origin(sending, type, payload, bytes) != NULL) {
         return false;
     }
-    self->spent |= TRP_SPENT_MOVED;
+    origin->spent |= TRP_SPENT_MOVED;
     return true;
 }
 
@@ -153,7 +221,7 @@ trp_send_copy(const struct trp_sending *sending, const troupe_msg_type *type,
         status = trp_mailbox_deliver(
             sending->core, sending->local, sending->to, &item);
         if (status == TROUPE_OK) {
-            (void)move_on(sending, type, payload);
+            (void)move_on(sending, type, payload, bytes);
         } else {
             unmake(sending, &item);
         }
@@ -186,11 +254,19 @@ lose_box(const struct trp_sending *sending, struct trp_box *box,
 {
     troupe_msg boxed = box->msg;
 
-    (void)move_on(sending, view->type, view->payload);
+    (void)move_on(sending, view->type, view->payload, view->bytes);
     boxed.sender = sending->sender;
     trp_dead_letter(sending->core, sending->local, sending->to, &boxed, box,
         trp_send_reason(sending->to, status));
     trp_box_release(sending->local, box, true);
+}
+
+static troupe_status
+deliver(const struct trp_sending *sending, const struct trp_item *item)
+{
+    return sending->is_closed ? TROUPE_E_CLOSED
+                              : trp_mailbox_deliver(sending->core,
+                                    sending->local, sending->to, item);
 }
 
 void
@@ -210,10 +286,9 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     if (status == TROUPE_E_INVALID || status == TROUPE_E_STATE) {
         view.payload = NULL; /* not of this type, or not the sender's */
     } else if (status == TROUPE_OK) {
-        status = trp_mailbox_deliver(
-            sending->core, sending->local, sending->to, &item);
+        status = deliver(sending, &item);
         if (status == TROUPE_OK) {
-            (void)move_on(sending, type, payload);
+            (void)move_on(sending, type, payload, bytes);
             return;
         }
         if ((item.mark & TRP_MARK_BOXED) != 0) {
@@ -224,7 +299,7 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     trp_dead_letter(sending->core, sending->local, sending->to, &view, NULL,
         trp_send_reason(sending->to, status));
     if (view.payload != NULL && type->drop != NULL &&
-        move_on(sending, type, payload)) { /* tell always takes it */
+        move_on(sending, type, payload, bytes)) { /* tell always takes it */
         type->drop(view.payload, bytes);
     }
 }
@@ -251,8 +326,7 @@ trp_send_failure(const struct trp_sending *sending, int32_t code)
     item.sender = trp_ref_pack(sending->sender);
     trp_item_copy(&item, &failure, sizeof failure);
     trp_book(sending->core, sending->local, sent, 1);
-    status =
-        trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
+    status = deliver(sending, &item);
     if (status != TROUPE_OK) {
         trp_dead_letter(sending->core, sending->local, sending->to, &view, NULL,
             trp_send_reason(sending->to, status));
@@ -334,7 +408,8 @@ trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg)
 troupe_ref
 troupe_sender(const troupe_self *self)
 {
-    return self != NULL && self->msg != NULL ? self->msg->sender : TROUPE_NONE;
+    return self != NULL && self->current.msg != NULL ? self->current.msg->sender
+                                                     : TROUPE_NONE;
 }
 
 void
@@ -342,19 +417,21 @@ troupe_forward(troupe_self *self, troupe_ref to)
 {
     troupe_status status;
 
-    if (self == NULL || self->msg == NULL || self->spent != 0) {
+    if (self == NULL || self->current.msg == NULL || self->current.spent != 0) {
         trp_refuse(TROUPE_E_STATE, "troupe_forward", "self",
             "has no message to forward", "%s",
-            self == NULL || self->msg == NULL ? "none" : "given away");
+            self == NULL || self->current.msg == NULL ? "none" : "given away");
         return;
     }
     trp_book(self->core, self->local, sent, 1);
-    status = trp_mailbox_deliver(self->core, self->local, to, self->item);
+    status =
+        trp_mailbox_deliver(self->core, self->local, to, self->current.item);
     if (status == TROUPE_OK) {
-        self->spent |= TRP_SPENT_TAKEN;
+        self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;
     } else {
-        trp_dead_letter(self->core, self->local, to, self->msg,
-            trp_item_box_or_null(self->item), trp_send_reason(to, status));
+        trp_dead_letter(self->core, self->local, to, self->current.msg,
+            trp_item_box_or_null(self->current.item),
+            trp_send_reason(to, status));
     }
 }
 
@@ -367,17 +444,17 @@ troupe_take(troupe_self *self, troupe_msg **msg)
         return trp_refuse(TROUPE_E_INVALID, "troupe_take",
             self == NULL ? "self" : "msg", "must not be NULL", "NULL");
     }
-    if (self->msg == NULL || self->spent != 0) {
+    if (self->current.msg == NULL || self->current.spent != 0) {
         return trp_refuse(TROUPE_E_STATE, "troupe_take", "self",
             "has no message to take", "%s",
-            self->msg == NULL ? "none" : "given away");
+            self->current.msg == NULL ? "none" : "given away");
     }
-    box = trp_item_own(self->core, self->local, self->item);
+    box = trp_item_own(self->core, self->local, self->current.item);
     if (box == NULL) {
         return TROUPE_E_NOMEM;
     }
-    box->msg.sender = self->msg->sender;
-    self->spent |= TRP_SPENT_TAKEN;
+    box->msg.sender = self->current.msg->sender;
+    self->current.spent |= TRP_SPENT_TAKEN;
     *msg = &box->msg;
     return TROUPE_OK;
 }
@@ -389,7 +466,8 @@ static struct trp_box *
 shared_box(const struct trp_sending *sending, const troupe_msg_type *type,
     const void *payload)
 {
-    struct trp_box *box = current_shared(sending, type, payload);
+    struct trp_box *box =
+        share(shared_origin(sending, type, payload, type->bytes));
 
     if (box != NULL) {
         return box;
@@ -397,7 +475,7 @@ shared_box(const struct trp_sending *sending, const troupe_msg_type *type,
     box = trp_box_new(sending->core, sending->local, type, type->bytes);
     if (box != NULL && type->bytes != 0) {
         memcpy(box->msg.payload, payload, type->bytes);
-        (void)move_on(sending, type, payload);
+        (void)move_on(sending, type, payload, type->bytes);
     }
     return box;
 }
@@ -446,7 +524,7 @@ tell_nobody(const struct trp_sending *sending, const troupe_ref *to,
         trp_dead_letter(sending->core, sending->local, to[i], &view, NULL,
             trp_send_reason(to[i], TROUPE_E_NOMEM));
     }
-    if (type->drop != NULL && move_on(sending, type, payload)) {
+    if (type->drop != NULL && move_on(sending, type, payload, view.bytes)) {
         type->drop(view.payload, view.bytes);
     }
 }
@@ -455,7 +533,7 @@ size_t
 troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
     const troupe_msg_type *type, const void *payload)
 {
-    struct trp_sending sending = {.call = "troupe_tell_many", .self = self};
+    struct trp_sending sending = {.call = "troupe_tell_many"};
     size_t taken = 0;
     size_t bytes = type != NULL ? type->bytes : 0;
 
@@ -470,10 +548,7 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
     if (trp_message_check(sending.call, type, payload, bytes) != TROUPE_OK) {
         return 0;
     }
-    if (is_given_away(&sending, type, payload)) {
-        trp_refuse(TROUPE_E_STATE, sending.call, "payload",
-            "of the current message was given away already", "%s",
-            trp_type_name(type));
+    if (check_origin(&sending, type, payload, bytes) != TROUPE_OK) {
         return 0;
     }
     if ((type->flags & TROUPE_MSG_SHARED) != 0 && count <= UINT32_MAX / 2) {
@@ -527,10 +602,9 @@ trp_fan_begin(struct trp_fan *fan, const struct trp_sending *sending,
     if (status != TROUPE_OK) {
         return status;
     }
-    if (is_given_away(sending, type, payload)) {
-        return trp_refuse(TROUPE_E_STATE, sending->call, "payload",
-            "of the current message was given away already", "%s",
-            trp_type_name(type));
+    status = check_origin(sending, type, payload, bytes);
+    if (status != TROUPE_OK) {
+        return status;
     }
     if (type->drop != NULL && (type->flags & TROUPE_MSG_SHARED) == 0) {
         return trp_refuse(TROUPE_E_INVALID, sending->call, "type",
@@ -599,7 +673,7 @@ trp_fan_end(struct trp_fan *fan)
     if (fan->box != NULL) {
         trp_box_release(fan->sending.local, fan->box, true);
     } else if (type->drop != NULL &&
-               move_on(&fan->sending, type, fan->payload)) {
+               move_on(&fan->sending, type, fan->payload, type->bytes)) {
         type->drop((void *)(uintptr_t)fan->payload, type->bytes);
     }
 }
@@ -671,39 +745,51 @@ troupe_post_msg(troupe_system *system, troupe_ref to, troupe_msg *msg)
     return troupe_post_msg_from(system, to, msg, TROUPE_NONE);
 }
 
-void
-trp_send_tell_outside(troupe_system *system, const char *call, troupe_ref to,
-    troupe_ref sender, const troupe_msg_type *type, const void *payload)
+/* False: there is no system, or it is the parent process's. */
+static bool
+tell_outside(troupe_system *system, struct trp_sending *sending)
 {
-    struct trp_sending sending = {.call = call, .to = to, .sender = sender};
     struct trp_core *core = trp_core_of(system);
 
-    if (system == NULL || !trp_core_is_alive(core)) {
-        return;
+    if (system == NULL) {
+        trp_refuse(TROUPE_E_INVALID, sending->call, "system",
+            "must not be NULL", "NULL");
+        return false;
     }
-    sending.core = core;
-    sending.local = trp_local_here(core);
-    if (trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
-        sending.to.generation = 0;               /* nobody: a dead letter */
+    if (!trp_core_is_alive(core)) {
+        return false;
     }
-    trp_send_tell(&sending, type, payload, type != NULL ? type->bytes : 0);
+    sending->core = core;
+    sending->local = trp_local_here(core);
+    /* pairs: system.closing */
+    sending->is_closed = trp_load_acquire(&core->closing) != 0;
+    return true;
+}
+
+void
+trp_send_tell_outside(troupe_system *system, struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload)
+{
+    if (tell_outside(system, sending)) {
+        trp_send_tell(sending, type, payload, type != NULL ? type->bytes : 0);
+    }
 }
 
 void
 troupe_post_tell(troupe_system *system, troupe_ref to,
     const troupe_msg_type *type, const void *payload)
 {
-    trp_send_tell_outside(
-        system, "troupe_post_tell", to, TROUPE_NONE, type, payload);
+    struct trp_sending sending = {.call = "troupe_post_tell", .to = to};
+
+    trp_send_tell_outside(system, &sending, type, payload);
 }
 
 void
 troupe_post_failure(troupe_system *system, troupe_ref to, int32_t code)
 {
-    struct trp_sending sending = {.to = to};
+    struct trp_sending sending = {.call = "troupe_post_failure", .to = to};
 
-    if (trp_send_outside(system, "troupe_post_failure", &sending) ==
-        TROUPE_OK) {
+    if (tell_outside(system, &sending)) {
         trp_send_failure(&sending, code);
     }
 }

@@ -28,10 +28,10 @@ troupe_stash(troupe_self *self)
     struct trp_rules *rules;
     struct trp_order_entry entry;
 
-    if (self == NULL || self->msg == NULL || self->spent != 0) {
+    if (self == NULL || self->current.msg == NULL || self->current.spent != 0) {
         return trp_refuse(TROUPE_E_STATE, call, "self",
             "has no message to stash", "%s",
-            self == NULL || self->msg == NULL ? "none" : "given away");
+            self == NULL || self->current.msg == NULL ? "none" : "given away");
     }
     rules = trp_rules_own(self);
     if (rules == NULL) {
@@ -41,11 +41,12 @@ troupe_stash(troupe_self *self)
         return trp_refuse(TROUPE_E_LIMIT, call, "stash_capacity",
             "messages are there already", "%u", rules->stash_capacity);
     }
-    entry = (struct trp_order_entry){rules->rank, rules->sequence, *self->item};
+    entry = (struct trp_order_entry){
+        rules->rank, rules->sequence, *self->current.item};
     if (!trp_fifo_push_last(&rules->stash, &entry)) {
         return TROUPE_E_NOMEM;
     }
-    self->spent |= TRP_SPENT_TAKEN;
+    self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;
     unhandle(self);
     show_stashed(rules);
     return TROUPE_OK;

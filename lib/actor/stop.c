@@ -134,7 +134,7 @@ call_stop(
 
     trp_cell_set_flags(cell, flags | TRP_CELL_FINISHING);
     if ((flags & TRP_CELL_STARTED) != 0 && type != NULL && type->stop != NULL) {
-        self->msg = NULL;
+        self->current.msg = NULL;
         type->stop(self, trp_cell_state(cell), exit);
     }
 }
@@ -209,9 +209,8 @@ trp_stop_continue(
 
 /* --- the calls ------------------------------------------------------------ */
 
-/* Refuses nobody, ports and guardians; they are ended by other calls. */
-static troupe_status
-check_target(struct trp_core *core, troupe_ref whom, const char *call)
+troupe_status
+trp_stop_check(struct trp_core *core, troupe_ref whom, const char *call)
 {
     struct trp_cell *cell;
     uint8_t kind;
@@ -244,7 +243,7 @@ static troupe_status
 stop(struct trp_core *core, struct trp_local *local, troupe_ref whom, bool now,
     const char *call)
 {
-    troupe_status status = check_target(core, whom, call);
+    troupe_status status = trp_stop_check(core, whom, call);
 
     if (status != TROUPE_OK) {
         return status;

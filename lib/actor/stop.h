@@ -36,4 +36,11 @@ void trp_stop_children(
 void trp_stop_children_in_line(
     struct trp_core *core, struct trp_local *local, struct trp_cell *cell);
 
+/*
+ * Refuses nobody, ports and guardians, which are ended by other calls; one that
+ * has gone is fine.
+ */
+troupe_status trp_stop_check(
+    struct trp_core *core, troupe_ref whom, const char *call);
+
 #endif /* TRP_ACTOR_STOP_H */

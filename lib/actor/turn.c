@@ -85,7 +85,7 @@ TRP_COLD static enum next
 look_up(struct turn *turn)
 {
     struct trp_ring *ring = &turn->cell->ring;
-    uint32_t flags = trp_cell_flags(turn->cell);
+    uint32_t flags;
     uint64_t word;
 
     /*
@@ -95,6 +95,7 @@ look_up(struct turn *turn)
     trp_store_relaxed(&turn->cold->look, 0);
     word = trp_and_acq_rel(&ring->word, /* pairs: ring.claim */
         ~(TRP_RING_KILL | TRP_RING_SIGNAL));
+    flags = trp_cell_flags(turn->cell); /* after: L may be about them */
     if ((flags & TRP_CELL_STOPPING) != 0) {
         book(turn);
         if ((word & TRP_RING_CLOSED) == 0) { /* a guardian: others began it */
@@ -112,22 +113,6 @@ look_up(struct turn *turn)
     return NEXT_GO_ON;
 }
 
-/* The message stays in nobody's hands unless the behaviour took it. */
-static void
-settle(struct turn *turn, struct trp_item *item)
-{
-    uint32_t spent = turn->self->spent;
-
-    if ((spent & TRP_SPENT_TAKEN) != 0) {
-        return;
-    }
-    if ((spent & TRP_SPENT_MOVED) == 0) {
-        trp_item_release(turn->local, item);
-    } else if ((item->mark & TRP_MARK_BOXED) != 0) {
-        trp_box_release(turn->local, trp_item_box(item), false);
-    }
-}
-
 TRP_COLD static enum next
 judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
 {
@@ -137,11 +122,12 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
     case TROUPE_CONTINUE:
         return NEXT_GO_ON;
     case TROUPE_UNHANDLED:
-        if ((self->spent & TRP_SPENT_TAKEN) == 0) {
+        if ((self->current.spent & TRP_SPENT_TAKEN) == 0) {
             trp_count(&turn->local->books.handled, UINT64_MAX);
             trp_dead_letter(turn->core, turn->local,
                 trp_cell_ref(turn->core, turn->cell), view,
-                trp_item_box_or_null(self->item), TROUPE_DEAD_UNHANDLED);
+                trp_item_box_or_null(self->current.item),
+                TROUPE_DEAD_UNHANDLED);
         }
         return NEXT_GO_ON;
     case TROUPE_DONE:
@@ -168,19 +154,24 @@ handle_special(struct turn *turn, struct trp_item *item)
         return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
     }
     trp_item_view(item, &view);
-    self->msg = &view;
-    self->item = item;
-    self->spent = 0;
+    self->current.msg = &view;
+    self->current.item = item;
+    self->current.spent = 0;
     self->code_is_set = false;
     verdict = self->behaviour(self, turn->state, &view);
-    self->msg = NULL;
+    self->current.msg = NULL;
     if (verdict == TROUPE_UNHANDLED) {
-        enum next next = judge(turn, verdict, &view); /* shows the payload */
+        enum next next;
 
-        settle(turn, item);
+        if ((self->current.spent & TRP_SPENT_MOVED) != 0) {
+            view.payload = NULL; /* somebody else's now */
+            view.bytes = 0;
+        }
+        next = judge(turn, verdict, &view); /* shows the payload */
+        trp_item_settle(turn->local, item, self->current.spent);
         return next;
     }
-    settle(turn, item);
+    trp_item_settle(turn->local, item, self->current.spent);
     return verdict == TROUPE_CONTINUE ? NEXT_GO_ON
                                       : judge(turn, verdict, &view);
 }
@@ -197,12 +188,12 @@ handle(struct turn *turn, struct trp_item *item)
         return handle_special(turn, item);
     }
     trp_item_view(item, &view);
-    self->msg = &view;
-    self->item = item;
-    self->spent = 0;
+    self->current.msg = &view;
+    self->current.item = item;
+    self->current.spent = 0;
     self->code_is_set = false;
     verdict = self->behaviour(self, turn->state, &view);
-    self->msg = NULL;
+    self->current.msg = NULL;
     if (TRP_UNLIKELY(verdict != TROUPE_CONTINUE)) {
         return judge(turn, verdict, &view);
     }
@@ -443,7 +434,7 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
     turn.self->cell = cell;
     turn.self->ref = trp_cell_ref(core, cell);
     turn.self->behaviour = cell->behaviour;
-    turn.self->msg = NULL;
+    turn.self->current.msg = NULL;
     turn.self->after = 0;
     if (TRP_UNLIKELY(
             (trp_cell_flags(cell) & (TRP_CELL_STARTING | TRP_CELL_STOPPING |

@@ -29,16 +29,41 @@ trp_watch_notify(struct trp_core *core, struct trp_local *local,
     }
 }
 
+/*
+ * Whether it watches already. Those who have gone since are moved to `gone`:
+ * they have ended, or are ports that were closed.
+ */
 static bool
-is_watched_by(const struct trp_extra *extra, troupe_ref watcher)
+find_watcher_locked(struct trp_core *core, struct trp_extra *extra,
+    troupe_ref watcher, struct trp_watcher **gone)
 {
-    for (const struct trp_watcher *w = extra->watchers; w != NULL;
-         w = w->next) {
-        if (troupe_ref_equal(w->ref, watcher)) {
-            return true;
+    struct trp_watcher **link = &extra->watchers;
+    bool found = false;
+
+    while (*link != NULL) {
+        struct trp_watcher *entry = *link;
+
+        if (!trp_cell_lives(core, entry->ref)) {
+            *link = entry->next;
+            entry->next = *gone;
+            *gone = entry;
+            continue;
         }
+        found = found || troupe_ref_equal(entry->ref, watcher);
+        link = &entry->next;
     }
-    return false;
+    return found;
+}
+
+static void
+free_watchers(struct trp_core *core, struct trp_watcher *list)
+{
+    while (list != NULL) {
+        struct trp_watcher *entry = list;
+
+        list = entry->next;
+        trp_heap_free(&core->heap, entry, sizeof *entry);
+    }
 }
 
 troupe_status
@@ -46,7 +71,7 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
     troupe_ref subject, troupe_ref watcher, bool *added)
 {
     const troupe_exit gone = {.actor = subject, .kind = TROUPE_EXIT_UNKNOWN};
-    struct trp_watcher *entry = NULL;
+    struct trp_watcher *entry = NULL, *unused = NULL;
     struct trp_cell *cell;
     struct trp_cold *cold;
     struct trp_extra *extra;
@@ -55,7 +80,7 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
     if (added != NULL) {
         *added = true;
     }
-    if (!trp_ref_is_possible(core, subject)) {
+    if (!trp_ref_lives(core, subject)) {
         trp_watch_notify(core, local, watcher, &gone);
         return TROUPE_OK;
     }
@@ -76,7 +101,7 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
             trp_heap_free(&core->heap, entry, sizeof *entry);
             return TROUPE_E_NOMEM;
         }
-        if (!is_watched_by(extra, watcher)) {
+        if (!find_watcher_locked(core, extra, watcher, &unused)) {
             entry->next = extra->watchers;
             extra->watchers = entry;
             entry = NULL;
@@ -86,6 +111,7 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
     }
     trp_lock_release(&cold->lock);
     trp_heap_free(&core->heap, entry, sizeof *entry);
+    free_watchers(core, unused);
     if (!alive) {
         trp_watch_notify(core, local, watcher, &gone);
     }
@@ -100,7 +126,7 @@ trp_watch_remove(struct trp_core *core, troupe_ref subject, troupe_ref watcher)
     struct trp_cold *cold;
     struct trp_extra *extra;
 
-    if (!trp_ref_is_possible(core, subject)) {
+    if (!trp_ref_lives(core, subject)) {
         return;
     }
     cell = trp_cell_at(core, subject.index);

@@ -346,7 +346,7 @@ taken(const struct trp_pool *pool, uint32_t class)
         /* relaxed: as above. */
         sum += trp_load_relaxed(&pool->caches[i]->class[class].taken);
     }
-    return sum;
+    return sum <= INT64_MAX ? sum : 0; /* not read at one instant */
 }
 
 /* Takes every chain of the depot: a list of chains, linked in the table. */

@@ -45,12 +45,16 @@ claim_grown(struct trp_ring_way *way, struct trp_ring *ring, uint64_t word,
         unit == TRP_POOL_NONE ? way->hint : class_of(unit) + 1, depth);
     struct trp_slot *slot;
 
-    if (way->segment != TRP_POOL_NONE && class_of(way->segment) != class) {
+    if (way->segment != TRP_POOL_NONE && class_of(way->segment) < class) {
         trp_pool_give(way->pool, way->cache, way->segment);
         way->segment = TRP_POOL_NONE;
     }
     if (way->segment == TRP_POOL_NONE) {
         way->segment = trp_pool_take(way->pool, way->cache, class);
+        if (way->segment == TRP_POOL_NONE && class + 1 < way->pool->classes) {
+            /* Of this size there are no more; of the next one there may be. */
+            way->segment = trp_pool_take(way->pool, way->cache, class + 1);
+        }
         if (way->segment == TRP_POOL_NONE) {
             return TRP_CLAIM_FULL;
         }

@@ -56,8 +56,8 @@ struct trp_worker;
 struct trp_alarm;
 
 #define TRP_ALARM_NEVER TRP_WHEEL_NEVER
-/* Sleepers wake up at multiples of this: 262 us. */
-#define TRP_ALARM_GRAIN_NS (UINT64_C(1) << 18)
+/* Sleepers wake up at multiples of this: 131 us. */
+#define TRP_ALARM_GRAIN_NS (UINT64_C(1) << 17)
 
 /* On `worker`'s own thread. */
 typedef void (*trp_alarm_fn)(
@@ -87,8 +87,8 @@ uint64_t trp_alarm_now(const struct trp_sched *sched);
 
 /*
  * Sets the alarm, or moves it if it is set (true). `due_ns` on the clock above;
- * NEVER: it is set and does not fire. Any thread; not the same alarm in two at
- * once.
+ * NEVER: it is set and does not fire. Any thread; of two at once the later one
+ * counts.
  */
 bool trp_alarm_set(
     struct trp_sched *sched, struct trp_alarm *alarm, uint64_t due_ns);

@@ -61,9 +61,11 @@
  * All of them change the same word (edge idle.carrier; adding 0 is a change),
  * so of two the second sees what the first did before. Take the last who set. A
  * sleeper who changed the word before that is seen, as the carrier or by its
- * bit; one who did so later sees next_due_ns. To be poked is a bit in the futex
- * that is cleared before the deadline is looked at (idle.poke), so a poke
- * cannot come too early; it may meet one who leaves, whose own look comes
+ * bit; one who did so later sees next_due_ns. A carrier that writes down
+ * another deadline looks once more after that: who has set an alarm meanwhile
+ * saw the old one, which may have been early enough. To be poked is a bit in
+ * the futex that is cleared before the deadline is looked at (idle.poke), so a
+ * poke cannot come too early; it may meet one who leaves, whose own look comes
  * later. So when nobody is on the way, a sleeper sleeps until the next alarm,
  * or nobody sleeps; and who is awake looks every 64th dispatch, and before it
  * sleeps.

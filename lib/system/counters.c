@@ -64,6 +64,13 @@ count_queued(const struct trp_core *core)
     return queued;
 }
 
+/* What goes up in one place and down in another may be below 0 for a while. */
+static uint64_t
+not_negative(uint64_t sum)
+{
+    return sum <= INT64_MAX ? sum : 0;
+}
+
 /* The two were not read at one instant. */
 static uint64_t
 less(uint64_t all, uint64_t some)
@@ -123,7 +130,7 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.dropped_head = SUM(core, dropped_head);
     sums.dropped_throttle = SUM(core, dropped_throttle);
     sums.dead = SUM(core, dead);
-    sums.queued = less(count_queued(core), SUM(core, stops));
+    sums.queued = less(count_queued(core), not_negative(SUM(core, stops)));
     sums.stopped = SUM(core, stopped); /* first: who stops has started */
     sums.started = SUM(core, started);
     sums.actors = less(sums.started, sums.stopped);

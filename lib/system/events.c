@@ -359,7 +359,7 @@ size_t
 troupe_publish(
     troupe_self *self, const troupe_msg_type *type, const void *payload)
 {
-    struct trp_sending sending = {.call = "troupe_publish", .self = self};
+    struct trp_sending sending = {.call = "troupe_publish"};
     struct trp_fan fan;
 
     if (self == NULL) {

@@ -73,34 +73,35 @@ cells_end(const struct trp_core *core)
 }
 
 static const struct seen *
-find(const struct seen *all, size_t count, uint32_t index)
+find(const struct seen *all, size_t count, troupe_ref ref)
 {
     size_t low = 0, high = count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (all[middle].ref.index < index) {
+        if (all[middle].ref.index < ref.index) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < count && all[low].ref.index == index ? &all[low] : NULL;
+    return low < count && troupe_ref_equal(all[low].ref, ref) ? &all[low]
+                                                              : NULL;
 }
 
-/* Steps to `top` (0: to a root); UINT32_MAX when it is not above. */
+/* Steps to `top` (NONE: to a root); UINT32_MAX when it is not above. */
 static uint32_t
-level_of(
-    const struct seen *all, size_t count, const struct seen *one, uint32_t top)
+level_of(const struct seen *all, size_t count, const struct seen *one,
+    troupe_ref top)
 {
     uint32_t level = 0;
 
-    while (one->ref.index != top) {
+    while (!troupe_ref_equal(one->ref, top)) {
         if (one->parent.index == 0) {
-            return top == 0 ? level : UINT32_MAX;
+            return troupe_ref_is_none(top) ? level : UINT32_MAX;
         }
-        one = find(all, count, one->parent.index);
+        one = find(all, count, one->parent);
         if (one == NULL || level++ > count) {
             return UINT32_MAX; /* the tree changed under us */
         }
@@ -175,7 +176,7 @@ troupe_inspect(troupe_system *system, const char *subtree,
         }
     }
     for (size_t i = 0; i < count; i++) {
-        uint32_t level = level_of(all, count, &all[i], top.index);
+        uint32_t level = level_of(all, count, &all[i], top);
 
         if (level != UINT32_MAX) {
             all[end + kept] = all[i];

@@ -86,11 +86,11 @@ trp_port_open(troupe_system *system, const char *name, const char *call,
 static void
 end_borrow(troupe_port *port)
 {
-    if (port->has_item && !port->is_taken) {
-        trp_item_release(trp_local_here(&port->system->core), &port->item);
+    if (port->current.msg != NULL) {
+        trp_item_settle(trp_local_here(&port->system->core), &port->item,
+            port->current.spent);
     }
-    port->has_item = false;
-    port->is_taken = false;
+    port->current = (struct trp_current){.msg = NULL};
 }
 
 /* Blocks for as long as a sender is between its CAS and its write: P4. */
@@ -258,8 +258,14 @@ troupe_port_next(troupe_port *port)
         }
     }
     trp_book(core, local, handled, 1);
-    port->has_item = true;
+    /* A loop may stop here for long: what was taken is not queued. */
+    trp_cursor_publish(&port->cursor, &port->cell->ring);
+    if (port->cursor.head == 0) {
+        trp_count(&trp_cold_of(core, port->cell)->wraps, 1);
+    }
     trp_item_view(&port->item, &port->view);
+    port->current =
+        (struct trp_current){.msg = &port->view, .item = &port->item};
     return &port->view;
 }
 
@@ -276,10 +282,10 @@ troupe_port_take(troupe_port *port, troupe_msg **msg)
     if (!trp_core_is_alive(&port->system->core)) {
         return TROUPE_E_FORKED;
     }
-    if (!port->has_item || port->is_taken) {
+    if (port->current.msg == NULL || port->current.spent != 0) {
         return trp_refuse(TROUPE_E_STATE, call, "port",
             "has no message to take", "%s",
-            port->has_item ? "given away" : "none");
+            port->current.msg != NULL ? "given away" : "none");
     }
     box = trp_item_own(
         &port->system->core, trp_local_here(&port->system->core), &port->item);
@@ -287,7 +293,7 @@ troupe_port_take(troupe_port *port, troupe_msg **msg)
         return TROUPE_E_NOMEM;
     }
     box->msg.sender = port->view.sender;
-    port->is_taken = true;
+    port->current.spent |= TRP_SPENT_TAKEN;
     *msg = &box->msg;
     return TROUPE_OK;
 }
@@ -306,6 +312,7 @@ from_port(troupe_port *port, troupe_ref to, const char *call,
     }
     sending->to = to;
     sending->sender = port->ref;
+    sending->current = &port->current;
     status = trp_send_outside(port->system, call, sending);
     return status;
 }
@@ -337,8 +344,12 @@ troupe_port_tell(troupe_port *port, troupe_ref to, const troupe_msg_type *type,
     const void *payload)
 {
     if (port != NULL) {
-        trp_send_tell_outside(
-            port->system, "troupe_port_tell", to, port->ref, type, payload);
+        struct trp_sending sending = {.call = "troupe_port_tell",
+            .to = to,
+            .sender = port->ref,
+            .current = &port->current};
+
+        trp_send_tell_outside(port->system, &sending, type, payload);
     }
 }
 

@@ -35,12 +35,11 @@ struct troupe_port {
 
     /* the thread that uses the port */
     bool owns;           /* S is ours */
-    bool has_item;       /* item is borrowed by the user */
-    bool is_taken;       /* and was taken out of our hands */
     troupe_ref *watched; /* on whose lists we may be */
     size_t watched_count;
     size_t watched_room;
     struct trp_cursor cursor;
+    struct trp_current current; /* item and view, while they are borrowed */
     TRP_ALIGNED(16) struct trp_item item;
     troupe_msg view;
 };

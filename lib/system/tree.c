@@ -4,6 +4,7 @@
 #include "actor/registry.h"
 #include "system/system.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +27,11 @@ troupe_parent(const troupe_self *self)
                : trp_cell_ref(core, trp_cell_at(core, parent));
 }
 
-/* A generated name spells the ref: "$index-generation". */
+/* A generated name spells the ref, in one way: "$index-generation". */
 static bool
 parse_generated(const char *name, size_t length, troupe_ref *ref)
 {
-    char text[32];
+    char text[32], again[32];
     char *end;
 
     if (length < 4 || length >= sizeof text || name[0] != '$') {
@@ -43,10 +44,24 @@ parse_generated(const char *name, size_t length, troupe_ref *ref)
         return false;
     }
     ref->generation = (uint32_t)strtoul(end + 1, &end, 16);
-    return *end == '\0';
+    (void)snprintf(again, sizeof again, "$%x-%x", ref->index, ref->generation);
+    return strcmp(text, again) == 0;
 }
 
-/* A name that spells a ref: true only of a child of `parent`. */
+static bool
+has_name(struct trp_core *core, uint32_t index)
+{
+    struct trp_extra *extra;
+    bool has;
+
+    trp_lock_acquire(&core->names); /* an extra is freed under it */
+    extra = trp_load_acquire(&core->cold[index].extra); /* pairs: cell.extra */
+    has = extra != NULL && extra->name != NULL;
+    trp_lock_release(&core->names);
+    return has;
+}
+
+/* A name that spells a ref: true only of a child of `parent` without a name. */
 static bool
 is_child(struct trp_core *core, uint32_t parent, troupe_ref ref)
 {
@@ -54,7 +69,7 @@ is_child(struct trp_core *core, uint32_t parent, troupe_ref ref)
            troupe_ref_equal(
                trp_cell_resident(core, trp_cell_at(core, ref.index)), ref) &&
            trp_cell_parent(core, ref.index) == parent &&
-           trp_cell_lives(core, ref);
+           !has_name(core, ref.index) && trp_cell_lives(core, ref);
 }
 
 /*
@@ -77,9 +92,10 @@ find_child(
 
         trp_lock_acquire(&core->names);
         extra = trp_registry_find_locked(core, parent.index, name, length);
-        if (extra != NULL) { /* its cell is not used again before it is out */
-            ref = trp_cell_resident(core, trp_cell_at(core, extra->index));
-        }
+        /* Its cell is not used again before it is out. */
+        ref = extra != NULL
+                  ? trp_cell_resident(core, trp_cell_at(core, extra->index))
+                  : TROUPE_NONE;
         trp_lock_release(&core->names);
     }
     return parent.index == 0 || trp_cell_lives(core, parent) ? ref

@@ -18,9 +18,8 @@
 struct troupe_probe {
     troupe_system *system;
     troupe_port *port;
-    troupe_msg *kept;     /* what silent() saw, for the next call; or NULL */
-    troupe_msg *returned; /* was kept, borrowed by the caller now; or NULL */
-    troupe_ref sender;    /* of the message returned last */
+    const troupe_msg *kept; /* the port's: silent() saw it; or NULL */
+    troupe_ref sender;      /* of the message returned last */
 };
 
 troupe_status
@@ -52,8 +51,6 @@ troupe_probe_close(troupe_probe *probe)
     if (probe == NULL) {
         return;
     }
-    troupe_msg_free(probe->kept);
-    troupe_msg_free(probe->returned);
     troupe_port_close(probe->port);
     free(probe);
 }
@@ -188,13 +185,12 @@ wait_for_message(troupe_probe *probe, uint64_t within_ns)
 static const troupe_msg *
 next_message(troupe_probe *probe, uint64_t within_ns)
 {
-    const troupe_msg *msg;
+    const troupe_msg *msg = probe->kept;
 
-    troupe_msg_free(probe->returned);
-    probe->returned = probe->kept;
     probe->kept = NULL;
-    msg = probe->returned != NULL ? probe->returned
-                                  : wait_for_message(probe, within_ns);
+    if (msg == NULL) {
+        msg = wait_for_message(probe, within_ns);
+    }
     probe->sender = msg != NULL ? msg->sender : TROUPE_NONE;
     return msg;
 }
@@ -229,20 +225,13 @@ troupe_probe_fish(troupe_probe *probe, troupe_tag tag, uint64_t within_ns)
 bool
 troupe_probe_silent(troupe_probe *probe, uint64_t for_ns)
 {
-    const troupe_msg *msg;
-
-    if (probe == NULL || probe->kept != NULL) {
-        return probe == NULL;
-    }
-    msg = wait_for_message(probe, for_ns);
-    if (msg == NULL) {
+    if (probe == NULL) {
         return true;
     }
-    /* The test may want to see it. Without memory it is lost to next(). */
-    if (troupe_port_take(probe->port, &probe->kept) != TROUPE_OK) {
-        probe->kept = NULL;
+    if (probe->kept == NULL) { /* the test may want to see it */
+        probe->kept = wait_for_message(probe, for_ns);
     }
-    return false;
+    return probe->kept == NULL;
 }
 
 /* --- sending -------------------------------------------------------------- */

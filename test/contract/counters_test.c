@@ -3,10 +3,13 @@
 
 #include "support/await.h"
 
+#include <troupe/port.h>
 #include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 TEST_DRIVEN_SUITE(counters);
@@ -250,5 +253,47 @@ Test(counters_threads, a_worker_that_looks_for_work_in_vain_is_counted)
 
     cr_assert(test_await(has_missed, system));
     cr_assert_eq(test_counters(system).steals, 0);
+    test_close(system);
+}
+
+static _Atomic bool is_done;
+
+static void *
+spawn_and_stop(void *user)
+{
+    troupe_system *system = user;
+
+    for (int i = 0; i < 20000; i++) {
+        troupe_ref ref = test_spawn_doer(system, NULL);
+
+        test_require(troupe_post_stop(system, ref) == TROUPE_OK);
+        if (i % 64 == 0) {
+            test_require(
+                troupe_system_await_idle(system, TROUPE_S(60)) == TROUPE_OK);
+        }
+    }
+    atomic_store(&is_done, true);
+    return NULL;
+}
+
+Test(counters_threads, gauges_stay_right_while_actors_are_stopped)
+{
+    troupe_system *system = test_open_threads(1);
+    troupe_port *port;
+    pthread_t thread;
+
+    cr_assert_eq(troupe_port_open(system, NULL, &port), TROUPE_OK);
+    for (int i = 0; i < 5000; i++) {
+        test_post_number(system, troupe_port_ref(port), 1);
+    }
+    cr_assert_eq(pthread_create(&thread, NULL, spawn_and_stop, system), 0);
+    while (!atomic_load(&is_done)) {
+        troupe_counters c = test_counters(system);
+
+        cr_assert_geq(c.queued, 4990);
+        cr_assert_lt(c.bytes, UINT64_C(1) << 40);
+    }
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    troupe_port_close(port);
     test_close(system);
 }

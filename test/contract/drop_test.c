@@ -2,6 +2,7 @@
 #include "support/system.h"
 
 #include <troupe/port.h>
+#include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
 
@@ -839,4 +840,137 @@ Test(drop, when_a_port_sent_it)
     }
     test_run(the_system);
     troupe_port_close(port);
+}
+
+/* --- what came is sent on ------------------------------------------------- */
+
+Test(drop, when_a_port_sent_on_what_came)
+{
+    troupe_ref alive = spawn(just_handle);
+    troupe_port *port;
+
+    cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
+    for (int i = 0; i < 4; i++) {
+        const troupe_msg *msg;
+
+        cr_assert_eq(post_one(troupe_port_ref(port), owning[i % 2]), TROUPE_OK);
+        msg = troupe_port_next(port);
+        cr_assert_not_null(msg);
+        if (i < 2) {
+            cr_assert_eq(troupe_port_send(port, alive, msg->type, msg->payload),
+                TROUPE_OK);
+        } else {
+            troupe_port_tell(port, alive, msg->type, msg->payload);
+        }
+        cr_assert_eq(troupe_port_send(port, alive, msg->type, msg->payload),
+            TROUPE_E_STATE, "it is not the port's any more");
+        cr_assert_null(troupe_port_next(port));
+        test_run(the_system);
+        cr_assert_eq(drops, (uint64_t)i + 1);
+    }
+    troupe_port_close(port);
+}
+
+Test(drop, when_a_port_told_nobody_what_came)
+{
+    troupe_ref dead = test_dead_actor(the_system);
+    troupe_port *port;
+
+    cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
+    for (int i = 0; i < 2; i++) {
+        const troupe_msg *msg;
+
+        cr_assert_eq(post_one(troupe_port_ref(port), owning[i]), TROUPE_OK);
+        msg = troupe_port_next(port);
+        troupe_port_tell(port, dead, msg->type, msg->payload);
+        cr_assert_eq(drops, (uint64_t)i + 1);
+    }
+    troupe_port_close(port);
+}
+
+Test(drop, when_a_probe_sent_on_what_came)
+{
+    troupe_ref alive = spawn(just_handle);
+    troupe_probe *probe;
+
+    cr_assert_eq(troupe_probe_open(the_system, NULL, &probe), TROUPE_OK);
+    for (int i = 0; i < 4; i++) {
+        const troupe_msg *msg;
+
+        cr_assert_eq(
+            post_one(troupe_probe_ref(probe), owning[i % 2]), TROUPE_OK);
+        if (i >= 2) {
+            cr_assert_not(troupe_probe_silent(probe, 0));
+        }
+        msg = troupe_probe_next(probe, 0);
+        cr_assert_not_null(msg);
+        cr_assert_eq(troupe_probe_send(probe, alive, msg->type, msg->payload),
+            TROUPE_OK);
+    }
+    test_run(the_system);
+    cr_assert_eq(drops, 4);
+    troupe_probe_close(probe);
+}
+
+static troupe_verdict
+post_on(troupe_self *self, const troupe_msg *msg)
+{
+    troupe_system *system = troupe_self_system(self);
+
+    cr_assert_eq(
+        troupe_post(system, target, msg->type, msg->payload), TROUPE_OK);
+    cr_assert_eq(
+        troupe_post(system, target, msg->type, msg->payload), TROUPE_E_STATE);
+    return TROUPE_CONTINUE;
+}
+
+static troupe_verdict
+post_tell_on(troupe_self *self, const troupe_msg *msg)
+{
+    troupe_post_tell(troupe_self_system(self), target, msg->type, msg->payload);
+    return TROUPE_CONTINUE;
+}
+
+Test(drop, when_a_behaviour_posted_on_what_came)
+{
+    target = spawn(just_handle);
+    each(post_on);
+    each(post_tell_on);
+    cr_assert_eq(drops, 4);
+}
+
+Test(drop, when_the_payload_was_sent_on_and_the_verdict_is_unhandled)
+{
+    target = spawn(just_handle);
+    each(tell_current_and_refuse);
+    cr_assert_eq(test_letters.total, 2);
+    cr_assert_not(test_letters.last.has_payload, "somebody else has it");
+}
+
+static const troupe_msg_type other_large = {sizeof(troupe_msg_type),
+    "other_large", sizeof(struct test_large), TEST_TAG_OTHER, 0, test_drop};
+
+static uint32_t refusals;
+
+static troupe_verdict
+send_on_as_another(troupe_self *self, const troupe_msg *msg)
+{
+    troupe_status status =
+        troupe_send(self, target, &other_large, msg->payload);
+
+    refusals += status == TROUPE_E_STATE ? 1 : 0;
+    cr_assert(status == TROUPE_OK || status == TROUPE_E_STATE);
+    return TROUPE_CONTINUE;
+}
+
+Test(drop, of_a_shared_payload_that_is_sent_on_as_another_type_happens_once)
+{
+    target = spawn(just_handle);
+    for (int i = 0; i < 6; i++) {
+        many[i] = spawn(send_on_as_another);
+    }
+    cr_assert_eq(post_one(spawn(spread_current), &test_shared), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_geq(refusals, 5, "only the last reader can give it away");
+    cr_assert_eq(drops, 1);
 }

@@ -292,6 +292,68 @@ Test(inspect, dump_to_a_bad_descriptor_is_survived)
     troupe_dump(NULL, 1);
 }
 
+/* --- one that goes meanwhile ---------------------------------------------- */
+
+static struct test_record nobody;
+static troupe_ref first, second;
+static bool is_armed;
+
+/* The memory for the snapshot is asked for after the lookup. */
+static void *
+replace_first(size_t bytes, size_t align, void *user)
+{
+    if (is_armed) {
+        is_armed = false;
+        test_require(troupe_post_stop_now(the_system, first) == TROUPE_OK);
+        test_run(the_system);
+        test_post_number(the_system, second, 1);
+        test_run(the_system);
+    }
+    return test_alloc(bytes, align, user);
+}
+
+static troupe_verdict
+spawn_second(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    static const troupe_actor_type type = {
+        .size = sizeof type, .name = "stranger", .receive = test_ignore};
+
+    (void)state;
+    (void)msg;
+    test_require(troupe_spawn(self, &type, NULL, &second) == TROUPE_OK);
+    return TROUPE_CONTINUE;
+}
+
+static bool
+count_visit(const troupe_actor_info *info, void *user)
+{
+    (void)info;
+    ++*(uint64_t *)user;
+    return true;
+}
+
+Test(inspect_reuse, does_not_show_who_got_the_cell_of_what_was_asked_for)
+{
+    static const troupe_actor_type type = {
+        .size = sizeof type, .name = "spawner", .receive = spawn_second};
+    troupe_system_options options = test_options();
+    uint64_t visits = 0;
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.alloc = replace_first;
+    the_system = test_open(&options);
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &type, NULL, &second), TROUPE_OK);
+    first = test_spawn_recorder(the_system, "a", &nobody);
+    test_run(the_system);
+    is_armed = true;
+    cr_assert_eq(
+        troupe_inspect(the_system, "/user/a", count_visit, &visits), TROUPE_OK);
+    cr_assert_eq(second.index, first.index, "or the test tests nothing");
+    cr_assert_eq(visits, 0);
+    test_close(the_system);
+}
+
 /* --- under load ----------------------------------------------------------- */
 
 static _Atomic uint64_t running = 1;

@@ -5,6 +5,7 @@
 #include "support/census.h"
 
 #include <troupe/port.h>
+#include <troupe/testkit.h>
 
 #include <criterion/criterion.h>
 
@@ -601,4 +602,52 @@ Test(port_threads, any_thread_may_open_and_close)
         cr_assert_eq(pthread_join(threads[i], NULL), 0);
     }
     test_close(system);
+}
+
+/* --- watching what cannot be ---------------------------------------------- */
+
+Test(port, a_watch_of_a_ref_of_another_system_says_that_it_has_gone)
+{
+    const troupe_ref far = {25000, 7};
+    const troupe_msg *msg;
+
+    /* Cells become usable in larger steps than what belongs to them. */
+    for (int i = 0; i < 17000; i++) {
+        test_spawn_doer(the_system, NULL);
+    }
+    cr_assert_eq(troupe_port_watch(port, far), TROUPE_OK);
+    msg = troupe_port_next(port);
+    cr_assert_not_null(msg);
+    cr_assert_eq(troupe_msg_tag(msg), TROUPE_TAG_DOWN);
+    cr_assert_eq(troupe_stop_wait(the_system, &far, 1, 0), TROUPE_OK);
+}
+
+Test(port, a_closed_one_is_forgotten_by_whom_it_watched)
+{
+    troupe_ref whom = test_spawn_doer(the_system, NULL);
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        troupe_port *other;
+
+        cr_assert_eq(troupe_port_open(the_system, NULL, &other), TROUPE_OK);
+        cr_assert_eq(troupe_port_watch(other, whom), TROUPE_OK);
+        troupe_port_close(other);
+        if (i == 9) {
+            bytes = test_counters(the_system).bytes;
+        }
+    }
+    cr_assert_eq(test_counters(the_system).bytes, bytes);
+}
+
+Test(port, what_a_loop_took_before_it_stopped_is_not_queued)
+{
+    test_post_numbers(the_system, at, 200);
+    for (uint32_t i = 1; i <= 70; i++) {
+        cr_assert_not_null(troupe_port_next(port));
+        cr_assert(troupe_books_balance(the_system));
+        cr_assert_eq(troupe_depth(the_system, at), 200 - i);
+    }
+    while (troupe_port_next(port) != NULL) {
+    }
 }

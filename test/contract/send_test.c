@@ -317,6 +317,21 @@ Test(send, a_closing_system_takes_no_post)
     troupe_msg_free(owned);
 }
 
+Test(send, a_tell_to_a_closing_system_is_a_dead_letter_for_who_was_meant)
+{
+    uint64_t n = 1;
+
+    troupe_system_request_stop(the_system);
+    troupe_post_tell(the_system, recorder, &test_number, &n);
+    cr_assert_eq(test_letters.total, 1);
+    cr_assert(troupe_ref_equal(test_letters.last.recipient, recorder));
+    troupe_post_failure(the_system, recorder, 7);
+    cr_assert_eq(test_letters.total, 2);
+    cr_assert(troupe_ref_equal(test_letters.last.recipient, recorder));
+    cr_assert_eq(test_letters.last.tag, TROUPE_TAG_FAILURE);
+    cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 2);
+}
+
 /* --- tell ----------------------------------------------------------------- */
 
 static troupe_verdict
@@ -596,6 +611,71 @@ Test(send, what_was_forwarded_cannot_be_passed_on_again)
 {
     inside(forward_twice);
     cr_assert_eq(record.count, 1);
+}
+
+static troupe_verdict
+send_after_forward(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    const void *payload = msg->payload;
+    size_t bytes = msg->bytes;
+
+    (void)user;
+    troupe_forward(self, recorder);
+    cr_assert_eq(troupe_send_bytes(self, recorder, &test_bytes, payload, bytes),
+        TROUPE_E_STATE);
+    return TROUPE_CONTINUE;
+}
+
+Test(send, the_payload_of_what_was_forwarded_cannot_be_sent)
+{
+    inside(send_after_forward);
+    cr_assert_eq(record.count, 1);
+}
+
+/* Two types with a flag for one box, and one of any length. */
+static const troupe_msg_type request = {sizeof(troupe_msg_type), "request", 64,
+    TEST_TAG_OTHER, TROUPE_MSG_SHARED, NULL};
+static const troupe_msg_type response = {sizeof(troupe_msg_type), "response",
+    64, TEST_TAG_OTHER + 1, TROUPE_MSG_SHARED, NULL};
+static const troupe_msg_type any_bytes = {sizeof(troupe_msg_type), "bytes", 0,
+    TEST_TAG_BYTES, TROUPE_MSG_SHARED, NULL};
+
+static troupe_verdict
+answer_in_place(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_is(msg, &request)) {
+        cr_assert_eq(
+            troupe_send(self, recorder, &response, msg->payload), TROUPE_OK);
+        cr_assert_eq(
+            troupe_tell_many(self, &recorder, 1, &response, msg->payload), 1);
+    } else {
+        cr_assert_eq(
+            troupe_send_bytes(self, recorder, &any_bytes, msg->payload, 20),
+            TROUPE_OK);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type answerer = {.size = sizeof(troupe_actor_type),
+    .name = "answerer",
+    .receive = answer_in_place};
+
+Test(send, the_current_payload_arrives_as_the_type_and_length_it_was_sent_as)
+{
+    unsigned char payload[64] = {1};
+    troupe_ref ref;
+
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &answerer, NULL, &ref), TROUPE_OK);
+    cr_assert_eq(troupe_post(the_system, ref, &request, payload), TROUPE_OK);
+    cr_assert_eq(
+        troupe_post_bytes(the_system, ref, &any_bytes, payload, 64), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(record.count, 3);
+    cr_assert_eq(record.entry[0].tag, response.tag);
+    cr_assert_eq(record.entry[1].tag, response.tag);
+    cr_assert_eq(record.entry[2].bytes, 20);
 }
 
 static const void *seen_payload[8];

@@ -619,6 +619,25 @@ wait_inside(troupe_self *self, const troupe_msg *msg, void *user)
     return TROUPE_CONTINUE;
 }
 
+Test(stop, wait_stops_nobody_if_one_of_them_is_not_to_be_stopped)
+{
+    struct test_record record = {0};
+    troupe_port *port;
+    troupe_ref two[2];
+
+    cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
+    two[0] = test_spawn_recorder(the_system, NULL, &record);
+    two[1] = TROUPE_NONE;
+    cr_assert_eq(
+        troupe_stop_wait(the_system, two, 2, TROUPE_S(1)), TROUPE_E_INVALID);
+    two[1] = troupe_port_ref(port);
+    cr_assert_eq(
+        troupe_stop_wait(the_system, two, 2, TROUPE_S(1)), TROUPE_E_STATE);
+    test_run(the_system);
+    cr_assert_eq(record.stopped, 0);
+    troupe_port_close(port);
+}
+
 Test(stop, wait_inside_a_behaviour_is_refused)
 {
     troupe_ref doer = test_spawn_doer(the_system, NULL);

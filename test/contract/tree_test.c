@@ -363,6 +363,35 @@ Test(tree, lookup_of_what_is_not_there_says_so)
     }
 }
 
+Test(tree, a_generated_name_is_spelled_in_one_way)
+{
+    /* The first is cut to 32 bits. */
+    static const char *const before[] = {
+        "$1", "$ ", "$+", "$0x", "$0", "$", "$", "$"};
+    static const char *const between[] = {
+        "-", "-", "-", "-", "-", "-0", "- ", "-"};
+    static const char *const after[] = {"", "", "", "", "", "", "", "x"};
+    troupe_ref ref, found, named;
+    char path[64];
+
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &test_plain, NULL, &ref), TROUPE_OK);
+    cr_assert_eq(spawn_named("named", &named), TROUPE_OK);
+    for (size_t i = 0; i < 8; i++) {
+        (void)snprintf(path, sizeof path, "/user/%s%0*x%s%x%s", before[i],
+            i == 0 ? 8 : 1, ref.index, between[i], ref.generation, after[i]);
+        cr_assert_eq(troupe_lookup(the_system, path, &found), TROUPE_E_MISSING,
+            "%s", path);
+    }
+    (void)snprintf(
+        path, sizeof path, "/user/$%x-%x", ref.index, ref.generation);
+    cr_assert_eq(troupe_lookup(the_system, path, &found), TROUPE_OK);
+    (void)snprintf(
+        path, sizeof path, "/user/$%x-%x", named.index, named.generation);
+    cr_assert_eq(troupe_lookup(the_system, path, &found), TROUPE_E_MISSING,
+        "it has a name");
+}
+
 Test(tree, lookup_without_a_path_is_refused)
 {
     troupe_ref found;

@@ -1190,3 +1190,52 @@ Test(fault_memory, none_at_all_any_more)
     cr_assert_eq(troupe_system_stop(system), TROUPE_OK);
     test_close(system);
 }
+
+/* A size of which the pool has no more comes from the heap. */
+Test(fault_memory, of_one_size_is_no_refusal)
+{
+    static const troupe_actor_type medium = {.size = sizeof medium,
+        .name = "medium",
+        .state_bytes = 1500,
+        .receive = ignore};
+    troupe_system *system = test_open_driven(0);
+    troupe_ref ref = TROUPE_NONE;
+    troupe_msg *msg;
+
+    prepare_actors(system);
+    for (size_t bytes = 20; bytes <= 2000; bytes += 60) {
+        troupe_fail_allocation(system, 1);
+        msg = troupe_msg_new(system, &test_bytes, bytes);
+        cr_assert_not_null(msg);
+        cr_assert_eq(troupe_post_msg(system, recorder, msg), TROUPE_OK);
+    }
+    troupe_fail_allocation(system, 1);
+    cr_assert_eq(troupe_system_spawn(system, &medium, NULL, &ref), TROUPE_OK);
+    troupe_fail_allocation(system, 0);
+    test_run(system);
+    cr_assert_eq(troupe_system_stop(system), TROUPE_OK);
+    test_close(system);
+}
+
+/* A notice that there is no memory for is not waited for. */
+Test(fault_memory, of_a_notice_does_not_keep_a_stop_waiting)
+{
+    troupe_system *system = test_open_driven(0);
+    uint32_t done = 0;
+
+    for (uint32_t nth = 1; nth < 40; nth++) {
+        troupe_ref refs[8];
+        troupe_status status;
+
+        for (int i = 0; i < 8; i++) {
+            refs[i] = test_spawn_doer(system, NULL);
+        }
+        test_run(system);
+        troupe_fail_allocation(system, nth);
+        status = troupe_stop_wait(system, refs, 8, TROUPE_FOREVER);
+        troupe_fail_allocation(system, 0);
+        done += is_ok(status) ? 1 : 0;
+    }
+    cr_assert_gt(done, 0);
+    test_close(system);
+}
