@@ -200,7 +200,7 @@ bench_options_help(void)
         "\n"
         "  --workers N  worker threads; without it what the system chooses\n"
         "  --scale F    multiplies the counts of messages, except in fib,\n"
-        "               skynet, memory, memwarm; 1 = full size\n"
+        "               skynet, memory, memwarm, nor depths; 1 = full size\n"
         "  --runs N     runs per row; 5 without it\n"
         "  --csv        one line per run, no header:\n"
         "               bench,peer,threads,seconds,messages,msgs_per_sec,"
