@@ -125,12 +125,12 @@ struct troupe_custom_mailbox {
 };
 
 /*
- * How many user messages wait, without the one being handled, and with each
- * troupe_stop() that waits in line counted as one; stale as soon as
- * it returns, but never misses what the calling thread sent before. Once 64
- * messages wait it may read up to 15 too high, until they have been handled.
- * TROUPE_DEPTH_DEAD for an actor that has stopped or is stopping, and for
- * TROUPE_NONE. Any thread; two loads, no lock.
+ * How many user messages wait, without the one being handled and without what
+ * is stashed, and with each troupe_stop() that waits in line counted as one;
+ * stale as soon as it returns, but never misses what the calling thread sent
+ * before. An unbounded mailbox that is or was deep may read up to 15 too high
+ * while it is emptied. TROUPE_DEPTH_DEAD for an actor that has stopped or is
+ * stopping, and for TROUPE_NONE. Any thread; a few loads, no lock.
  */
 #define TROUPE_DEPTH_DEAD UINT32_MAX
 TROUPE_API uint32_t troupe_depth(const troupe_system *system, troupe_ref actor);

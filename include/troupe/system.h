@@ -25,8 +25,9 @@ typedef enum troupe_steal { /* may idle workers take work from busy ones? */
 
 /*
  * Any thread; `align` is a power of two. free() gets what alloc() was asked.
- * They serve everything but cells, mailbox rings and messages up to 2 KiB:
- * those live in address space that a system reserves once (docs/memory.md).
+ * They serve everything but cells, mailbox rings, and messages and actor states
+ * up to 2 KiB: those live in address space that a system reserves once
+ * (docs/memory.md).
  */
 typedef void *(*troupe_alloc_fn)(
     size_t bytes, size_t align, void *user)TROUPE_NOEXCEPT;

@@ -7,9 +7,9 @@
  * and an `extra` for the few that have a name, a start argument, watchers or a
  * stack of behaviours.
  *
- *   cell   |ring 16|task 8|generation, flags 8|slot 32|   what senders touch
- *          |behaviour 8|batch 8|state 16|slot 32|         what the actor
- * touches cold   |type|extra|parent prev next first|birth wraps|lock|code|
+ *   cell   |ring 16|task 8|generation, flags 8|slot 32|  what senders touch
+ *          |behaviour 8|batch, rules 8|state 16|slot 32|  what the actor does
+ *   cold   |type|extra|parent prev next first|birth wraps|lock|code|
  *
  * Cells are type-stable: never unmapped, so any ref can be looked at. A ref is
  * {index, generation}; the generation changes when the actor has gone. A cell

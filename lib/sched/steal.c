@@ -25,7 +25,7 @@
  *            Worth it: both times the rate grew by 40 % of what one more worker
  *            could give.
  *   LICENCE  steals at once, for some milliseconds; longer each time.
- *   not      everything goes back to the victim (its inbox), and the worker is
+ *   not      all it could run goes to the last victim (its inbox), and it is
  *            muted: it does not even look, for twice as long each time.
  *
  * Two rules stand before that, because they need no measuring:
@@ -282,7 +282,7 @@ mute(struct trp_worker *worker, uint64_t now_ns)
     gate->licence_ns = LICENCE_FIRST_NS;
 }
 
-/* Everything this worker could run goes to whom it was taken from. */
+/* Everything this worker could run goes to whom it robbed last. */
 static void
 hand_back(struct trp_worker *worker)
 {
