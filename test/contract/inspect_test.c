@@ -405,5 +405,7 @@ Test(inspect_threads, the_system_may_be_under_full_load)
     }
     cr_assert_geq(visits, 200 * 6);
     running = 0;
+    /* Whoever saw it before spawns once more: not into a system that stops. */
+    cr_assert_eq(troupe_system_await_idle(system, TROUPE_FOREVER), TROUPE_OK);
     test_close(system);
 }
