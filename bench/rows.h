@@ -35,6 +35,7 @@
     X(deep1k, bench_deep1k, "messages", "the same with 1000 waiting")          \
     X(deep100k, bench_deep100k, "messages", "the same with 100k waiting")      \
     X(deep1m, bench_deep1m, "messages", "the same with 1M waiting")            \
+    X(unbounded, bench_unbounded, "messages", "reject, but without a bound")   \
     X(reject, bench_reject, "messages", "pushpop, bounded to 64, 10M")         \
     X(rejectfull, bench_rejectfull, "messages",                                \
         "the same, bursts of 1000, 10M")                                       \

@@ -103,20 +103,21 @@ static const troupe_actor_type source_type = {
     .start = source_start,
 };
 
-/* Bursts that just fit, or such as fill the mailbox many times. */
+/*
+ * Bursts that just fit, or such as fill the mailbox many times. `mailbox` NULL:
+ * an unbounded one.
+ */
 static void
-offer(struct bench *bench, troupe_overflow overflow, int64_t burst)
+offer_to(
+    struct bench *bench, const troupe_mailbox_options *mailbox, int64_t burst)
 {
-    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
     struct source work = {
         .bursts = bench_scaled(bench, 10000000 / burst), .burst = burst};
     int64_t total = work.bursts * burst;
     int64_t handled = 0;
     troupe_ref source;
 
-    mailbox.overflow = overflow;
-    mailbox.capacity = ROOM;
-    work.to = spawn_with(bench, &sink_type, &mailbox, NULL, 0);
+    work.to = spawn_with(bench, &sink_type, mailbox, NULL, 0);
     source = bench_spawn(bench, &source_type, &work, sizeof work);
     bench_begin(bench);
     bench_post_go(bench, source);
@@ -124,7 +125,7 @@ offer(struct bench *bench, troupe_overflow overflow, int64_t burst)
     bench_expect(
         burst > ROOM ? handled >= work.bursts * ROOM : handled == total,
         "messages handled");
-    if (overflow == TROUPE_OVERFLOW_REJECT) {
+    if (mailbox == NULL || mailbox->overflow == TROUPE_OVERFLOW_REJECT) {
         bench->must_refuse = (uint64_t)(total - handled);
     } else {
         bench->must_drop = (uint64_t)(total - handled);
@@ -135,6 +136,22 @@ offer(struct bench *bench, troupe_overflow overflow, int64_t burst)
         snprintf(bench->result.note, sizeof bench->result.note,
             "%.1f %% handled", 100.0 * (double)handled / (double)total);
     }
+}
+
+static void
+offer(struct bench *bench, troupe_overflow overflow, int64_t burst)
+{
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox.overflow = overflow;
+    mailbox.capacity = ROOM;
+    offer_to(bench, &mailbox, burst);
+}
+
+void
+bench_unbounded(struct bench *bench)
+{
+    offer_to(bench, NULL, ROOM);
 }
 
 void

@@ -280,13 +280,10 @@ take_cell(struct trp_core *core, struct trp_local *local, uint32_t *index)
 /* Everything but the ring's word: nobody else can reach the cell yet. */
 static void
 fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
-    const struct trp_birth *birth, struct trp_extra *extra, uint32_t rules)
+    const struct trp_birth *birth, struct trp_extra *extra)
 {
     struct trp_cold *cold = trp_cold_of(core, cell);
     bool has_start = birth->type != NULL && birth->type->start != NULL;
-    bool strict = rules != TRP_POOL_NONE &&
-                  trp_rules_are_strict(trp_rules_at(core, rules));
-    uint32_t life = trp_load_relaxed(&cell->generation); /* relaxed: ours */
     uint32_t flags = has_start ? TRP_CELL_STARTING : TRP_CELL_STARTED;
     /* relaxed: a dead cell's word changes only by stray flags. */
     uint32_t tail = trp_ring_tail(trp_load_relaxed(&cell->ring.word)) + 1;
@@ -300,11 +297,7 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     if (birth->throughput != 0) {
         flags |= TRP_CELL_THROUGHPUT;
     }
-    if (rules != TRP_POOL_NONE) {
-        flags |= TRP_CELL_RULED;
-    }
     trp_cell_set_flags(cell, flags);
-    trp_store_release(&cell->rules, rules); /* pairs: rules.life */
     /* relaxed, all of them: published with the word, or with the tree. */
     trp_store_relaxed(&cell->ring.head, tail);
     cell->ring.segment = TRP_POOL_NONE;
@@ -312,11 +305,10 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     cell->batch = TRP_BATCH_FIRST;
     cell->used_up = 0;
     cell->behaviour = birth->type != NULL ? birth->type->receive : NULL;
-    if (life == 0) {
-        life = core->first_generation;
+    if (trp_load_relaxed(&cell->generation) == 0) { /* relaxed: same */
+        trp_store_relaxed(
+            &cell->generation, core->first_generation); /* relaxed: same */
     }
-    trp_store_relaxed(&cell->generation, /* relaxed: same */
-        strict ? life | TRP_LIFE_RULED : life);
     trp_store_release(&cold->extra, extra); /* pairs: cell.extra */
     /* pairs: cell.cold_part */
     trp_store_release(&cold->type, birth->type);
@@ -329,10 +321,58 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     cold->code = 0;
 }
 
+/* A mailbox that is not the default one, before anybody can reach the cell. */
+TRP_COLD static troupe_status
+add_rules(
+    struct trp_core *core, struct trp_cell *cell, const struct trp_birth *birth)
+{
+    struct trp_rules *rules;
+    uint32_t unit;
+    troupe_status status = trp_rules_new(core, birth->mailbox,
+        birth->stash_capacity != 0 ? birth->stash_capacity
+                                   : core->stash_capacity,
+        &unit);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    rules = trp_rules_at(core, unit);
+    if (birth->throttle != NULL) {
+        trp_throttle_start(core, rules, birth->throttle);
+    }
+    trp_store_release(&cell->rules, unit); /* pairs: rules.life */
+    trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_RULED);
+    if (trp_rules_are_strict(rules)) {
+        /* relaxed: published with the word, or with the tree. */
+        trp_store_relaxed(&cell->generation, /* relaxed: same */
+            trp_load_relaxed(&cell->generation) | TRP_LIFE_RULED);
+    }
+    return TROUPE_OK;
+}
+
+/* Whose senders leave the word alone while S is set. */
+static bool
+has_lock(struct trp_core *core, struct trp_cell *cell)
+{
+    return trp_rules_have_lock(trp_rules_of(core, cell));
+}
+
+/* A cell without an actor has none; late senders may still look at them. */
+static void
+drop_rules(struct trp_core *core, struct trp_cell *cell)
+{
+    uint32_t unit = trp_load_relaxed(&cell->rules); /* relaxed: ours */
+
+    if (TRP_UNLIKELY(unit != TRP_POOL_NONE)) {
+        trp_store_release(&cell->rules, TRP_POOL_NONE); /* pairs: rules.life */
+        trp_rules_free(core, unit);
+    }
+}
+
 static void
 abandon_cell(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, const struct trp_birth *birth,
-    struct trp_extra *extra, uint32_t rules)
+    struct trp_extra *extra)
 {
     /* Who reads a path of the life before sees it until it looks again. */
     trp_lock_acquire(&core->names);
@@ -342,7 +382,7 @@ abandon_cell(struct trp_core *core, struct trp_local *local,
     /* relaxed: it never had a kind, so nobody has seen it. */
     trp_store_relaxed(&cell->generation, /* relaxed: same */
         trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK);
-    trp_rules_free(core, rules);
+    drop_rules(core, cell);
     free_state(core, local, cell, state_bytes(birth->type));
     if (extra != NULL) {
         free_extra(core, extra);
@@ -383,7 +423,7 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     struct trp_extra *extra = NULL;
     struct trp_cell *cell;
     troupe_status status;
-    uint32_t index = 0, rules = TRP_POOL_NONE;
+    uint32_t index = 0;
     uint64_t word;
 
     status = take_cell(core, local, &index);
@@ -399,26 +439,18 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         birth->throughput != 0) {
         extra = new_extra(core, birth);
         if (extra == NULL) {
-            abandon_cell(core, local, cell, birth, NULL, rules);
+            abandon_cell(core, local, cell, birth, NULL);
             return TROUPE_E_NOMEM;
         }
     }
-    if (birth->mailbox != NULL || birth->stash_capacity != 0 ||
-        birth->throttle != NULL) {
-        status = trp_rules_new(core, birth->mailbox,
-            birth->stash_capacity != 0 ? birth->stash_capacity
-                                       : core->stash_capacity,
-            &rules);
+    fill_cell(core, cell, parent, birth, extra);
+    if (TRP_UNLIKELY(birth->has_rules)) {
+        status = add_rules(core, cell, birth);
         if (status != TROUPE_OK) {
-            abandon_cell(core, local, cell, birth, extra, rules);
+            abandon_cell(core, local, cell, birth, extra);
             return status;
         }
-        if (birth->throttle != NULL) {
-            trp_throttle_start(
-                core, trp_rules_at(core, rules), birth->throttle);
-        }
     }
-    fill_cell(core, cell, parent, birth, extra, rules);
     /*
      * Open, but S is ours until the end: once it is in the tree a stop must
      * reach it, and nobody may run it before it is complete.
@@ -430,7 +462,7 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     status = place(core, parent, index, extra);
     if (status != TROUPE_OK) {
         trp_ring_close(&cell->ring); /* C1 */
-        abandon_cell(core, local, cell, birth, extra, rules);
+        abandon_cell(core, local, cell, birth, extra);
         return status;
     }
     if (birth->kind == TRP_KIND_ACTOR) {
@@ -446,8 +478,7 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     }
     /* Under a lock senders leave the word alone while S is set: so we look. */
     if ((trp_cell_flags(cell) & TRP_CELL_STARTING) != 0 ||
-        (rules != TRP_POOL_NONE &&
-            trp_rules_have_lock(trp_rules_at(core, rules))) ||
+        TRP_UNLIKELY(birth->has_rules && has_lock(core, cell)) ||
         !trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
             word & ~TRP_RING_SCHEDULED)) {
         trp_mailbox_wake(core, local, cell);
@@ -510,18 +541,21 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
     /* relaxed: constant in a life, and ours. */
     uint32_t parent = trp_load_relaxed(&cold->parent);
     troupe_ref waiting = TROUPE_NONE;
-    uint32_t rules = trp_load_relaxed(&cell->rules); /* relaxed: ours */
-    struct trp_life life = {.exit = *exit};
-    bool is_actor = trp_cell_kind(cell) == TRP_KIND_ACTOR;
+    const troupe_actor_type *type = trp_load_relaxed(&cold->type); /* relaxed */
+    bool is_told = false;
+    struct trp_life life;
     struct trp_extra *extra;
 
-    life.type = trp_load_relaxed(&cold->type); /* relaxed: same */
-    if (parent != 0) {                         /* C3: it lives still */
-        life.parent = trp_cell_ref(core, trp_cell_at(core, parent));
+    if (has_life_listeners(core) && trp_cell_kind(cell) == TRP_KIND_ACTOR) {
+        is_told = true;
+        life = (struct trp_life){.exit = *exit, .type = type};
+        if (parent != 0) { /* C3: it lives still, but perhaps not for long */
+            life.parent = trp_cell_ref(core, trp_cell_at(core, parent));
+        }
     }
-    free_state(core, local, cell, state_bytes(life.type));
+    free_state(core, local, cell, state_bytes(type));
     extra = end_life(core, cell, cold);
-    trp_rules_free(core, rules);
+    drop_rules(core, cell);
     if (parent != 0) {
         waiting = leave_tree(core, parent, index);
     }
@@ -535,7 +569,7 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
         }
         free_extra(core, extra);
     }
-    if (is_actor && has_life_listeners(core)) {
+    if (TRP_UNLIKELY(is_told)) {
         core->on_stopped(core, local, &life);
     }
     /* relaxed: ours until it is given back. */
@@ -571,7 +605,7 @@ trp_core_fini_cells(struct trp_core *core)
         if (trp_cell_is_visible(cell)) {
             free_state(core, NULL, cell,
                 state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
-            trp_rules_free(core, trp_load_relaxed(&cell->rules)); /* relaxed */
+            drop_rules(core, cell);
         }
         if (extra != NULL) {
             free_extra(core, extra);

@@ -290,6 +290,7 @@ struct trp_birth {
     uint32_t throughput; /* 0: the system's */
     enum trp_cell_kind kind;
     struct trp_notify *notify;               /* of a port */
+    bool has_rules;                          /* one of these three is set */
     const troupe_mailbox_options *mailbox;   /* NULL: the default one */
     uint32_t stash_capacity;                 /* 0: the system's */
     const troupe_throttle_options *throttle; /* NULL: none; was checked */

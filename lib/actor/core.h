@@ -32,13 +32,14 @@ struct trp_life {
     X(refused)                                                                 \
     X(handled)                                                                 \
     X(dropped)                                                                 \
-    X(dropped_new) /* the same by reason */                                    \
-    X(dropped_head)                                                            \
-    X(dropped_throttle)                                                        \
     X(dead)                                                                    \
     X(stops) /* in line, less those taken out: in no public column */          \
     X(started)                                                                 \
-    X(stopped)
+    X(stopped)                                                                 \
+    /* In a line of their own: dropped, by reason. */                          \
+    X(dropped_new)                                                             \
+    X(dropped_head)                                                            \
+    X(dropped_throttle)
 
 struct trp_books {
 #define TRP_BOOKS_MEMBER(name) TRP_ATOMIC(uint64_t) name;

@@ -211,7 +211,28 @@ rejects(struct trp_rules *rules)
            TROUPE_OVERFLOW_REJECT;
 }
 
-static troupe_status
+/* As many wait as may. The rules are those of the life that said so. */
+TRP_COLD static troupe_status
+refuse_or_drop(struct trp_core *core, struct trp_local *local,
+    struct trp_rules *rules, troupe_ref to, const struct trp_item *item)
+{
+    struct trp_item gone = *item;
+    bool reject = rejects(rules);
+    struct trp_drop drop;
+
+    trp_rules_read_drop(rules, &drop);
+    if (trp_load_acquire(&trp_cell_at(core, to.index)->generation) !=
+        (to.generation | TRP_LIFE_RULED)) { /* pairs: cell.life */
+        return TROUPE_E_DEAD;
+    }
+    if (reject) {
+        return TROUPE_E_FULL;
+    }
+    trp_rules_discard(core, local, to, &gone, TROUPE_DROP_NEW, &drop);
+    return TROUPE_OK;
+}
+
+TRP_INLINE troupe_status
 deliver_bounded(struct trp_core *core, struct trp_local *local,
     struct trp_rules *rules, troupe_ref to, const struct trp_item *item)
 {
@@ -223,11 +244,7 @@ deliver_bounded(struct trp_core *core, struct trp_local *local,
         .expected = to.generation | TRP_LIFE_RULED,
         .hint = trp_load_relaxed(&cell->hint), /* relaxed: a hint */
     };
-    bool reject = rejects(rules);
-    struct trp_item gone;
-    struct trp_drop drop;
 
-    trp_rules_read_drop(rules, &drop);
     switch (trp_ring_push_slow(&way, &cell->ring,
         trp_item_is_kept(item) ? NULL : &rules->bound, item)) {
     case TRP_CLAIM_WAKE:
@@ -239,12 +256,7 @@ deliver_bounded(struct trp_core *core, struct trp_local *local,
     case TRP_CLAIM_FULL:
         return TROUPE_E_NOMEM;
     case TRP_CLAIM_LIMIT:
-        if (reject) {
-            return TROUPE_E_FULL;
-        }
-        gone = *item;
-        trp_rules_discard(core, local, to, &gone, TROUPE_DROP_NEW, &drop);
-        return TROUPE_OK;
+        return refuse_or_drop(core, local, rules, to, item);
     case TRP_CLAIM_CLOSED:
     case TRP_CLAIM_AGAIN:
         break;
@@ -526,28 +538,20 @@ deliver_locked(
     return status;
 }
 
-troupe_status
-trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
+/* Kinds with a lock. */
+static troupe_status
+deliver_sorted(struct trp_core *core, struct trp_local *local,
+    struct trp_rules *rules, enum trp_form form, troupe_ref to,
     const struct trp_item *item)
 {
     struct trp_cell *cell = trp_cell_at(core, to.index);
-    struct trp_rules *rules = trp_rules_of(core, cell);
     struct arrival arrival = {
         .core = core, .local = local, .cell = cell, .rules = rules, .to = to};
-    enum trp_form form;
     troupe_status status;
 
-    if (rules == NULL) {
-        return TROUPE_E_DEAD; /* the life has changed meanwhile */
-    }
-    form =
-        (enum trp_form)trp_load_acquire(&rules->form); /* pairs: rules.life */
-    if (form == TRP_FORM_BOUNDED) {
-        return deliver_bounded(core, local, rules, to, item);
-    }
     arrival.kept = trp_item_is_kept(item);
     trp_rules_read_drop(rules, &arrival.drop);
-    if (form == TRP_FORM_PLAIN || !is_still(&arrival)) {
+    if (!is_still(&arrival)) {
         return TROUPE_E_DEAD;
     }
     do {
@@ -565,14 +569,32 @@ trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
     return status;
 }
 
-/* --- the owner ------------------------------------------------------------ */
-
-bool
-trp_rules_have_lock(const struct trp_rules *rules)
+troupe_status
+trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
+    const struct trp_item *item)
 {
-    /* relaxed: the owner, or a look. */
-    return trp_load_relaxed(&rules->form) >= TRP_FORM_HEAD;
+    struct trp_rules *rules = trp_rules_of(core, trp_cell_at(core, to.index));
+    enum trp_form form;
+
+    if (rules == NULL) {
+        return TROUPE_E_DEAD; /* the life has changed meanwhile */
+    }
+    form =
+        (enum trp_form)trp_load_acquire(&rules->form); /* pairs: rules.life */
+    switch (form) {
+    case TRP_FORM_BOUNDED:
+        return deliver_bounded(core, local, rules, to, item);
+    case TRP_FORM_HEAD:
+    case TRP_FORM_ORDERED:
+    case TRP_FORM_CUSTOM:
+        return deliver_sorted(core, local, rules, form, to, item);
+    case TRP_FORM_PLAIN:
+        break;
+    }
+    return TROUPE_E_DEAD; /* the rules are somebody else's by now */
 }
+
+/* --- the owner ------------------------------------------------------------ */
 
 /* Of the two the one that is first. */
 static bool
@@ -648,17 +670,8 @@ take(struct trp_rules *rules, struct trp_item *item)
     return got;
 }
 
-void
-trp_rules_add_front(struct trp_rules *rules, uint32_t more)
-{
-    trp_store_release(&rules->bound.front, /* pairs: ring.front */
-        /* relaxed: the owner alone writes it. */
-        trp_load_relaxed(&rules->bound.front) + more);
-}
-
 bool
-trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
-    struct trp_cursor *cursor, struct trp_item *item)
+trp_rules_pop_slow(struct trp_rules *rules, struct trp_item *item)
 {
     struct trp_order_entry entry;
 
@@ -669,24 +682,7 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
         rules->sequence = entry.sequence;
         return true;
     }
-    if (trp_rules_have_lock(rules)) {
-        return take(rules, item);
-    }
-    for (;;) {
-        uint64_t mark = trp_load_acquire(
-            &trp_cursor_slot(cursor)->mark); /* pairs: ring.slot */
-
-        if (mark == TRP_MARK_SKIP) {
-            trp_rules_add_front(rules, 1); /* before its ticket is free */
-        }
-        if (!trp_ring_pop(cursor, &cell->ring, item)) {
-            return false;
-        }
-        trp_cursor_publish(cursor, &cell->ring); /* R4: not only now and then */
-        if (mark != TRP_MARK_SKIP) {
-            return true;
-        }
-    }
+    return take(rules, item);
 }
 
 bool

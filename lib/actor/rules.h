@@ -147,6 +147,23 @@ void trp_throttle_tell(
 /* The cell's life has ended, or never began; everything in them is gone. */
 void trp_rules_free(struct trp_core *core, uint32_t unit);
 
+/* Where messages wait under the lock: all but the two lock-free forms. */
+static inline bool
+trp_rules_have_lock(const struct trp_rules *rules)
+{
+    /* relaxed: the owner, or a look. */
+    return trp_load_relaxed(&rules->form) >= TRP_FORM_HEAD;
+}
+
+/* Owner. What it has put back, one way or the other; modulo 2^32. */
+static inline void
+trp_rules_add_front(struct trp_rules *rules, uint32_t more)
+{
+    trp_store_release(&rules->bound.front, /* pairs: ring.front */
+        /* relaxed: the owner alone writes it. */
+        trp_load_relaxed(&rules->bound.front) + more);
+}
+
 /* Senders must come here: not for PLAIN. */
 static inline bool
 trp_rules_are_strict(const struct trp_rules *rules)
@@ -170,9 +187,36 @@ void trp_rules_read_drop(struct trp_rules *rules, struct trp_drop *drop);
 
 /* Owner of S, from here on. */
 
+/* Of what was put back, or from under the lock. False: none now. */
+bool trp_rules_pop_slow(struct trp_rules *rules, struct trp_item *item);
+
 /* The next message: what was put back, then the others. False: none now. */
-bool trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
-    struct trp_cursor *cursor, struct trp_item *item);
+TRP_INLINE bool
+trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
+    struct trp_cursor *cursor, struct trp_item *item)
+{
+    if (trp_fifo_length(&rules->replay) != 0 || trp_rules_have_lock(rules)) {
+        return trp_rules_pop_slow(rules, item);
+    }
+    for (;;) {
+        uint64_t mark = trp_load_acquire(
+            &trp_cursor_slot(cursor)->mark); /* pairs: ring.slot */
+
+        if (TRP_UNLIKELY(mark == TRP_MARK_SKIP)) {
+            trp_rules_add_front(rules, 1); /* before its ticket is free */
+        }
+        if (!trp_ring_pop(cursor, &cell->ring, item)) {
+            return false;
+        }
+        if (trp_cursor_is_lazy(cursor)) { /* R4: not only now and then */
+            trp_cursor_publish(cursor, &cell->ring);
+        }
+        if (TRP_LIKELY(mark != TRP_MARK_SKIP)) {
+            return true;
+        }
+    }
+}
+
 /*
  * A turn begins. A token was taken, or there is none. Waits for one: true, the
  * cell is not ours any more; false, somebody has told it something.
@@ -189,9 +233,6 @@ bool trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules);
 /* Where messages wait under the lock: everything but the two lock-free forms.
  */
 bool trp_rules_have_lock(const struct trp_rules *rules);
-
-/* What the owner has put back, one way or the other; modulo 2^32. */
-void trp_rules_add_front(struct trp_rules *rules, uint32_t more);
 /* With the lock held. */
 void trp_rules_add_length(struct trp_rules *rules, uint32_t more);
 /*

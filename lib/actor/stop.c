@@ -148,7 +148,9 @@ drain(struct troupe_self *self, struct trp_cell *cell,
     struct trp_rules *rules = trp_rules_of(core, cell);
     struct trp_item item;
 
-    trp_stash_bury(self, cell);
+    if (TRP_UNLIKELY(rules != NULL)) {
+        trp_stash_bury(self, cell);
+    }
     for (;;) {
         while (rules != NULL ? trp_rules_pop(cell, rules, cursor, &item)
                              : trp_ring_pop(cursor, &cell->ring, &item)) {

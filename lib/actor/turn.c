@@ -201,7 +201,7 @@ handle(struct turn *turn, struct trp_item *item)
 }
 
 /* Nothing could be popped. NEXT_GONE: S was given away. */
-static enum next
+TRP_INLINE enum next
 pause_turn(struct turn *turn)
 {
     struct trp_cell *cell = turn->cell;
@@ -353,20 +353,24 @@ pause_ruled(struct turn *turn, struct trp_rules *rules)
 }
 
 /* Beyond the throttle. NEXT_GONE: it waits for a token. */
-static enum next
+TRP_COLD static enum next
 exceed(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
 {
-    struct trp_drop drop;
+    if (rules->drops_excess) {
+        struct trp_drop drop;
 
-    if (!rules->drops_excess && trp_rules_unpop(rules, item)) {
+        trp_rules_read_drop(rules, &drop);
+        trp_rules_discard(turn->core, turn->local, turn->self->ref, item,
+            TROUPE_DROP_THROTTLE, &drop);
+    } else if (!trp_rules_unpop(rules, item)) {
+        return handle(turn, item); /* too early rather than lost */
+    } else {
         book(turn);
-        return trp_throttle_park(turn->core, turn->cell, rules) ? NEXT_GONE
-                                                                : NEXT_GO_ON;
+        if (trp_throttle_park(turn->core, turn->cell, rules)) {
+            return NEXT_GONE;
+        }
     }
-    /* Also when there is no memory to put it back. */
-    trp_rules_read_drop(rules, &drop);
-    trp_rules_discard(turn->core, turn->local, turn->self->ref, item,
-        TROUPE_DROP_THROTTLE, &drop);
+    trp_throttle_begin(turn->core, rules);
     return NEXT_GO_ON;
 }
 
@@ -379,7 +383,7 @@ is_excess(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
 }
 
 /* The same loop as in trp_turn(), where messages lie elsewhere as well. */
-TRP_COLD static void
+__attribute__((noinline)) static void
 run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
 {
     struct trp_cell *cell = turn->cell;
@@ -400,7 +404,6 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
             if (exceed(turn, rules, &item) == NEXT_GONE) {
                 return;
             }
-            trp_throttle_begin(turn->core, rules);
             continue;
         }
         if (handle(turn, &item) == NEXT_GONE) {

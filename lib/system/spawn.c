@@ -152,6 +152,8 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
         status = trp_throttle_check(&throttle, birth.throttle, call);
         birth.throttle = &throttle;
     }
+    birth.has_rules = birth.mailbox != NULL || birth.throttle != NULL ||
+                      birth.stash_capacity != 0;
     if (status == TROUPE_OK &&
         trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
         status = TROUPE_E_CLOSED;
