@@ -19,7 +19,8 @@ typedef enum troupe_dead_reason {
 /*
  * The hook borrows it until it returns. Subscribers (event.h) get it under
  * TROUPE_TAG_DEAD_LETTER, a shared type that owns `msg`. msg->payload is NULL
- * where the payload could not be kept, whatever msg->bytes says. Frozen.
+ * where the payload could not be kept, whatever msg->bytes says; of a message
+ * that was refused it may be the sender's own, aligned as that is. Frozen.
  */
 #define TROUPE_TAG_DEAD_LETTER UINT32_C(0xffffff04)
 typedef struct troupe_dead_letter {

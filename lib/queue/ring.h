@@ -76,6 +76,7 @@
  * of one push.
  */
 
+#include "base/align.h"
 #include "base/assert.h"
 #include "queue/pool.h"
 
@@ -108,9 +109,9 @@ struct trp_slot {
     uint64_t payload[2];
 };
 
-/* The same by value, out of the ring. */
+/* The same by value, out of the ring. A payload in it is shown to handlers. */
 struct trp_item {
-    uint64_t mark;
+    TRP_ALIGNED(16) uint64_t mark;
     uint64_t sender;
     uint64_t payload[2];
 };

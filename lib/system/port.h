@@ -40,7 +40,7 @@ struct troupe_port {
     size_t watched_room;
     struct trp_cursor cursor;
     struct trp_current current; /* item and view, while they are borrowed */
-    TRP_ALIGNED(16) struct trp_item item;
+    struct trp_item item;
     troupe_msg view;
 };
 

@@ -229,6 +229,7 @@ record(troupe_self *self, void *state, const troupe_msg *msg)
     (void)self;
     memcpy(&record, state, sizeof record);
     test_require(record->count < TEST_RECORDS);
+    test_require((uintptr_t)msg->payload % 16 == 0);
     record->entry[record->count].tag = troupe_msg_tag(msg);
     record->entry[record->count].sender = msg->sender;
     record->entry[record->count].bytes = msg->bytes;
