@@ -9,18 +9,6 @@ trp_mailbox_wake_port(struct trp_cell *cell)
     trp_notify_raise(cell->state.notify); /* P1 of system/port.h */
 }
 
-troupe_status
-trp_mailbox_deliver_ruled(struct trp_core *core, struct trp_local *local,
-    troupe_ref to, const struct trp_item *item)
-{
-    /* pairs: cell.life */
-    if (trp_load_acquire(&trp_cell_at(core, to.index)->generation) !=
-        (to.generation | TRP_LIFE_RULED)) {
-        return TROUPE_E_DEAD;
-    }
-    return trp_rules_deliver(core, local, to, item);
-}
-
 enum trp_claim
 trp_mailbox_push_deep(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, uint32_t generation, const struct trp_item *item)

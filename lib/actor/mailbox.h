@@ -23,13 +23,11 @@
  */
 
 #include "actor/message.h"
+#include "actor/rules.h"
 #include "sched/submit.h"
 
 /* A port's owner is a foreign loop: it is told through its descriptor. */
 void trp_mailbox_wake_port(struct trp_cell *cell);
-/* A mailbox with rules; see actor/rules.h. */
-troupe_status trp_mailbox_deliver_ruled(struct trp_core *core,
-    struct trp_local *local, troupe_ref to, const struct trp_item *item);
 /* The ring is full, or as deep as somebody wants to know: grows it, warns. */
 enum trp_claim trp_mailbox_push_deep(struct trp_core *core,
     struct trp_local *local, struct trp_cell *cell, uint32_t generation,
@@ -84,7 +82,7 @@ trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
         break;
     }
     /* It has gone, or the claim could not know the rules: C4. */
-    return trp_mailbox_deliver_ruled(core, local, to, item);
+    return trp_rules_deliver(core, local, to, item);
 }
 
 /*

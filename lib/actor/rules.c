@@ -186,7 +186,7 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
 }
 
 /* After an arrival; the life was checked by then. */
-static void
+TRP_INLINE void
 look_deep(struct trp_core *core, struct trp_rules *rules, struct trp_cell *cell)
 {
     uint32_t warn = trp_load_acquire(&rules->warn); /* pairs: rules.life */
@@ -232,21 +232,40 @@ refuse_or_drop(struct trp_core *core, struct trp_local *local,
     return TROUPE_OK;
 }
 
+TRP_COLD static enum trp_claim
+push_slow(struct trp_core *core, struct trp_local *local, struct trp_cell *cell,
+    uint32_t life, const struct trp_ring_bound *bound,
+    const struct trp_item *item)
+{
+    struct trp_ring_way way = {
+        .pool = &core->segments,
+        .cache = local != NULL ? &local->segments : NULL,
+        .life = &cell->generation,
+        .expected = life,
+        .hint = trp_load_relaxed(&cell->hint), /* relaxed: a hint */
+    };
+
+    return trp_ring_push_slow(&way, &cell->ring, bound, item);
+}
+
 TRP_INLINE troupe_status
 deliver_bounded(struct trp_core *core, struct trp_local *local,
     struct trp_rules *rules, troupe_ref to, const struct trp_item *item)
 {
     struct trp_cell *cell = trp_cell_at(core, to.index);
-    struct trp_ring_way way = {
-        .pool = &core->segments,
-        .cache = local != NULL ? &local->segments : NULL,
-        .life = &cell->generation,
-        .expected = to.generation | TRP_LIFE_RULED,
-        .hint = trp_load_relaxed(&cell->hint), /* relaxed: a hint */
-    };
+    uint32_t life = to.generation | TRP_LIFE_RULED;
+    const struct trp_ring_bound *bound =
+        trp_item_is_kept(item) ? NULL : &rules->bound;
+    enum trp_claim claim = TRP_CLAIM_AGAIN;
 
-    switch (trp_ring_push_slow(&way, &cell->ring,
-        trp_item_is_kept(item) ? NULL : &rules->bound, item)) {
+    if (TRP_LIKELY(bound != NULL)) {
+        claim = trp_ring_push_bounded(
+            &core->segments, &cell->ring, &cell->generation, life, bound, item);
+    }
+    if (TRP_UNLIKELY(claim == TRP_CLAIM_AGAIN)) {
+        claim = push_slow(core, local, cell, life, bound, item);
+    }
+    switch (claim) {
     case TRP_CLAIM_WAKE:
         trp_mailbox_wake(core, local, cell);
         return TROUPE_OK;
@@ -573,9 +592,15 @@ troupe_status
 trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
     const struct trp_item *item)
 {
-    struct trp_rules *rules = trp_rules_of(core, trp_cell_at(core, to.index));
+    struct trp_cell *cell = trp_cell_at(core, to.index);
+    struct trp_rules *rules;
     enum trp_form form;
 
+    if (trp_load_acquire(&cell->generation) != /* pairs: cell.life */
+        (to.generation | TRP_LIFE_RULED)) {
+        return TROUPE_E_DEAD;
+    }
+    rules = trp_rules_of(core, cell);
     if (rules == NULL) {
         return TROUPE_E_DEAD; /* the life has changed meanwhile */
     }

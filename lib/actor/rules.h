@@ -5,12 +5,12 @@
 /*
  * A mailbox that is not the default one, or an actor that stashes or throttles:
  *
- *   form      where messages wait                     how they come in
- *   PLAIN     the ring of the cell                    as if there were no rules
- *   BOUNDED   the ring                                a CAS that knows the
- * limit HEAD      two queues: droppable, kept             under the lock
- *   ORDERED   two orders: droppable, kept             under the lock
- *   CUSTOM    the user's own                          under the lock
+ *   form      where messages wait             how they come in
+ *   PLAIN     the ring of the cell            as if there were no rules
+ *   BOUNDED   the ring                        a CAS that knows the limit
+ *   HEAD      two queues: droppable, kept     under the lock
+ *   ORDERED   two orders: droppable, kept     under the lock
+ *   CUSTOM    the user's own                  under the lock
  *
  *         stash          replay            ring, queues, orders, the user's
  *     [ put aside ] -> [ put back ] -> [ ................................ ]
@@ -29,10 +29,11 @@
  *
  * Invariants
  *   R1  With the lock held: S is set if anything waits; only the owner clears
- * S, with the lock held and nothing waiting. R2  X is set with the lock held:
- * an arrival is in before that, or refused. R3  What the owner has put back
- * keeps S set: it does not go idle. R4  A bounded ring never holds more
- * droppable messages than its limit; kept ones may exceed it.
+ *       S, with the lock held and nothing waiting.
+ *   R2  X is set with the lock held: an arrival is in before that, or refused.
+ *   R3  What the owner has put back keeps S set: it does not go idle.
+ *   R4  A bounded ring never holds more droppable messages than its limit; kept
+ *       ones may exceed it.
  *
  * Pairs
  *   rules.life  store of the rules for a new life -> load of them by a sender,
@@ -173,8 +174,8 @@ trp_rules_are_strict(const struct trp_rules *rules)
 }
 
 /*
- * As trp_mailbox_deliver(), for a cell whose generation has TRP_LIFE_RULED.
- * E_FULL as well. TROUPE_OK may also mean dropped.
+ * The other half of trp_mailbox_deliver(): if the life of `to` has rules they
+ * decide, with E_FULL as well, and TROUPE_OK may also mean dropped.
  */
 troupe_status trp_rules_deliver(struct trp_core *core, struct trp_local *local,
     troupe_ref to, const struct trp_item *item);
@@ -230,9 +231,6 @@ bool trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item);
 
 /* Nothing could be popped. True: S is clear, the cell is not ours any more. */
 bool trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules);
-/* Where messages wait under the lock: everything but the two lock-free forms.
- */
-bool trp_rules_have_lock(const struct trp_rules *rules);
 /* With the lock held. */
 void trp_rules_add_length(struct trp_rules *rules, uint32_t more);
 /*

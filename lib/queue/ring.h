@@ -35,7 +35,7 @@
  *         still private, then publishes segment, link and message with the CAS
  *         that claims. Lock-free.
  * pop     consumer only; wait-free.
- * bounded (ring.c) the same with a limit: refused while as many wait.
+ * bounded the same with a limit: refused while as many wait (ring.c).
  * idle    consumer only: S -> 0 if nothing came, back to the two own slots.
  * shrink  consumer only: a smaller newest segment, by the CAS of grow with no
  *         message.
@@ -257,6 +257,35 @@ trp_ring_push(const struct trp_pool *pool, struct trp_ring *ring,
         &word, (word + TRP_RING_TICKET) | TRP_RING_SCHEDULED)));
     slot = trp_ring_slot(pool, ring, unit, tail);
     trp_slot_write(slot, item);
+    return (word & TRP_RING_SCHEDULED) != 0 ? TRP_CLAIM_QUEUED : TRP_CLAIM_WAKE;
+}
+
+/*
+ * The same, once and within a limit. TRP_CLAIM_AGAIN: there is more to it, or
+ * somebody was quicker; ask trp_ring_push_slow().
+ */
+TRP_INLINE enum trp_claim
+trp_ring_push_bounded(const struct trp_pool *pool, struct trp_ring *ring,
+    TRP_ATOMIC(uint32_t) * life, uint32_t expected,
+    const struct trp_ring_bound *bound, const struct trp_item *item)
+{
+    uint64_t word = trp_load_acquire(&ring->word);    /* pairs: ring.grow */
+    uint32_t head = trp_load_acquire(&ring->head);    /* pairs: ring.head */
+    uint32_t front = trp_load_acquire(&bound->front); /* pairs: ring.front */
+    uint32_t tail = trp_ring_tail(word);
+    uint32_t unit = trp_ring_unit(word);
+    uint32_t depth = tail - head; /* huge if head is newer than the word */
+
+    /* relaxed, both: between the load of the word and the CAS. */
+    if (TRP_UNLIKELY(trp_load_relaxed(life) != expected ||
+                     depth + front >= trp_load_relaxed(&bound->capacity) ||
+                     depth >= trp_ring_capacity(unit) ||
+                     (word & TRP_RING_CLOSED) != 0) ||
+        TRP_UNLIKELY(!trp_cas_acq_rel(&ring->word, /* pairs: ring.claim */
+            &word, (word + TRP_RING_TICKET) | TRP_RING_SCHEDULED))) {
+        return TRP_CLAIM_AGAIN;
+    }
+    trp_slot_write(trp_ring_slot(pool, ring, unit, tail), item);
     return (word & TRP_RING_SCHEDULED) != 0 ? TRP_CLAIM_QUEUED : TRP_CLAIM_WAKE;
 }
 
