@@ -285,11 +285,15 @@ makes_way(struct turn *turn)
 static bool
 is_behind(const struct turn *turn)
 {
+    struct trp_cell *cell = turn->cell;
     /* relaxed: an estimate. */
-    uint64_t word = trp_load_relaxed(&turn->cell->ring.word);
+    uint64_t word = trp_load_relaxed(&cell->ring.word);
+    uint32_t depth = trp_ring_tail(word) - turn->cursor.head;
 
-    return trp_ring_tail(word) - turn->cursor.head > UINT32_C(1)
-                                                         << turn->cell->batch;
+    if (TRP_UNLIKELY((trp_cell_flags(cell) & TRP_CELL_RULED) != 0)) {
+        depth = trp_rules_depth(trp_rules_of(turn->core, cell), depth);
+    }
+    return depth > UINT32_C(1) << cell->batch;
 }
 
 /*
