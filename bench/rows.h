@@ -36,6 +36,7 @@
     X(deep100k, bench_deep100k, "messages", "the same with 100k waiting")      \
     X(deep1m, bench_deep1m, "messages", "the same with 1M waiting")            \
     X(unbounded, bench_unbounded, "messages", "reject, but without a bound")   \
+    X(throttle, bench_throttle, "messages", "unbounded, but throttled")        \
     X(reject, bench_reject, "messages", "pushpop, bounded to 64, 10M")         \
     X(rejectfull, bench_rejectfull, "messages",                                \
         "the same, bursts of 1000, 10M")                                       \

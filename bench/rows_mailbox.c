@@ -13,12 +13,14 @@ TROUPE_MSG_TYPE_WITH(end_message, int64_t, 30, TROUPE_MSG_UNDROPPABLE, NULL);
 
 static troupe_ref
 spawn_with(struct bench *bench, const troupe_actor_type *type,
-    const troupe_mailbox_options *mailbox, const void *arg, size_t arg_bytes)
+    const troupe_mailbox_options *mailbox,
+    const troupe_throttle_options *throttle, const void *arg, size_t arg_bytes)
 {
     troupe_ref actor = TROUPE_NONE;
     troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
 
     options.mailbox = mailbox;
+    options.throttle = throttle;
     options.arg = arg;
     options.arg_bytes = arg_bytes;
     bench_must(
@@ -26,7 +28,7 @@ spawn_with(struct bench *bench, const troupe_actor_type *type,
     return actor;
 }
 
-/* --- reject, dropnew, drophead: bursts into a bounded mailbox ----------------
+/* --- unbounded, throttle, reject, dropnew, drophead: bursts ------------------
  */
 
 struct sink {
@@ -108,8 +110,8 @@ static const troupe_actor_type source_type = {
  * an unbounded one.
  */
 static void
-offer_to(
-    struct bench *bench, const troupe_mailbox_options *mailbox, int64_t burst)
+offer_to(struct bench *bench, const troupe_mailbox_options *mailbox,
+    const troupe_throttle_options *throttle, int64_t burst)
 {
     struct source work = {
         .bursts = bench_scaled(bench, 10000000 / burst), .burst = burst};
@@ -117,7 +119,7 @@ offer_to(
     int64_t handled = 0;
     troupe_ref source;
 
-    work.to = spawn_with(bench, &sink_type, mailbox, NULL, 0);
+    work.to = spawn_with(bench, &sink_type, mailbox, throttle, NULL, 0);
     source = bench_spawn(bench, &source_type, &work, sizeof work);
     bench_begin(bench);
     bench_post_go(bench, source);
@@ -145,13 +147,23 @@ offer(struct bench *bench, troupe_overflow overflow, int64_t burst)
 
     mailbox.overflow = overflow;
     mailbox.capacity = ROOM;
-    offer_to(bench, &mailbox, burst);
+    offer_to(bench, &mailbox, NULL, burst);
 }
 
 void
 bench_unbounded(struct bench *bench)
 {
-    offer_to(bench, NULL, ROOM);
+    offer_to(bench, NULL, NULL, ROOM);
+}
+
+/* As many tokens as it ever needs: what it costs to ask for one. */
+void
+bench_throttle(struct bench *bench)
+{
+    troupe_throttle_options throttle = TROUPE_INIT(troupe_throttle_options);
+
+    throttle.per_second = 1e12;
+    offer_to(bench, NULL, &throttle, ROOM);
 }
 
 void
@@ -274,7 +286,7 @@ stand(struct bench *bench, const troupe_mailbox_options *mailbox, int64_t depth,
         .ordered = mailbox != NULL,
     };
     troupe_ref deep =
-        spawn_with(bench, &deep_type, mailbox, &work, sizeof work);
+        spawn_with(bench, &deep_type, mailbox, NULL, &work, sizeof work);
     double seconds = 0;
 
     bench_begin(bench);

@@ -55,9 +55,30 @@ ring(struct trp_worker *worker, struct trp_alarm *alarm)
         core, local, trp_cell_at(core, trp_load_relaxed(&rules->cell)));
 }
 
+/* As many tokens as have come since the last time, and fit. */
+static void
+fill(struct trp_core *core, struct trp_rules *rules)
+{
+    uint64_t now_ns = trp_alarm_now(&core->sched);
+
+    if (now_ns > rules->filled_ns) {
+        rules->tokens +=
+            (double)(now_ns - rules->filled_ns) * 1e-9 * rules->per_second;
+        rules->filled_ns = now_ns;
+        if (rules->tokens > rules->burst) {
+            rules->tokens = rules->burst;
+        }
+    }
+}
+
+/* The clock is read once a turn, and when the tokens have run out. */
 void
 trp_throttle_begin(struct trp_core *core, struct trp_rules *rules)
 {
+    /* relaxed: the owner alone writes it. */
+    if (trp_load_relaxed(&rules->is_throttled) != 0) {
+        fill(core, rules);
+    }
     if (rules->is_alarm_set) {
         (void)trp_alarm_cancel(&core->sched, &rules->alarm);
         rules->is_alarm_set = false;
@@ -88,18 +109,11 @@ trp_throttle_park(
 bool
 trp_throttle_take(struct trp_core *core, struct trp_rules *rules)
 {
-    uint64_t now_ns = trp_alarm_now(&core->sched);
-
-    if (now_ns > rules->filled_ns) {
-        rules->tokens +=
-            (double)(now_ns - rules->filled_ns) * 1e-9 * rules->per_second;
-        rules->filled_ns = now_ns;
-        if (rules->tokens > rules->burst) {
-            rules->tokens = rules->burst;
+    if (TRP_UNLIKELY(rules->tokens < 1)) {
+        fill(core, rules);
+        if (rules->tokens < 1) {
+            return false;
         }
-    }
-    if (rules->tokens < 1) {
-        return false;
     }
     rules->tokens -= 1;
     return true;
