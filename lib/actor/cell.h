@@ -88,9 +88,10 @@ struct trp_cell {
     /* owner of S, but for the slot: senders stay away while there is a segment
      */
     troupe_behaviour_fn behaviour;
-    uint8_t batch;   /* messages per turn, log2; adapts */
-    uint8_t used_up; /* the last turn was as long as it may be */
-    uint8_t spare[2];
+    uint8_t batch;            /* messages per turn, log2; adapts */
+    uint8_t used_up;          /* the last turn was as long as it may be */
+    TRP_ATOMIC(uint8_t) park; /* TRP_PARK_*: see actor/park.h */
+    uint8_t spare;
     TRP_ATOMIC(uint32_t)
     rules; /* of the mailbox, a unit of core->rules; or 0 */
     TRP_ALIGNED(16) union {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/mailbox.h"
 
+#include "actor/park.h"
 #include "actor/rules.h"
 
 void
@@ -104,9 +105,7 @@ trp_mailbox_request(struct trp_core *core, struct trp_local *local,
          */
         trp_store_release(
             &trp_cold_of(core, cell)->look, 1); /* pairs: cell.look */
-        if ((trp_cell_flags(cell) & TRP_CELL_RULED) != 0) {
-            trp_throttle_tell(core, local, cell);
-        }
+        trp_park_tell(core, local, cell);
     }
     return true;
 }

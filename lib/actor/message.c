@@ -56,10 +56,13 @@ free_box(struct trp_local *local, struct trp_box *box)
         trp_pool_give(&core->messages, cache_of(local), box->unit);
     } else {
         /* relaxed: constant once it is an alias. */
-        bool is_alias = trp_load_relaxed(&box->refs) == TRP_BOX_ALIAS;
+        uint32_t refs = trp_load_relaxed(&box->refs);
+        size_t bytes = refs == TRP_BOX_ALIAS      ? sizeof(struct trp_box *)
+                       : refs == TRP_BOX_REPLAY   ? sizeof(struct trp_replay)
+                       : box->msg.payload == NULL ? 0 /* was not kept */
+                                                  : box->msg.bytes;
 
-        trp_heap_free(&core->heap, box,
-            box_bytes(is_alias ? sizeof(struct trp_box *) : box->msg.bytes));
+        trp_heap_free(&core->heap, box, box_bytes(bytes));
     }
 }
 
@@ -135,7 +138,8 @@ trp_box_capture(struct trp_core *core, struct trp_local *local,
 {
     struct trp_box *kept;
 
-    if (box != NULL && (msg->type->flags & TROUPE_MSG_SHARED) != 0) {
+    if (box != NULL && (msg->type->flags & TROUPE_MSG_SHARED) != 0 &&
+        msg->payload == box->msg.payload) { /* else it was moved away */
         struct trp_box *base = trp_box_base(box);
 
         kept = trp_box_alias(core, local, base);

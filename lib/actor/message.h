@@ -161,12 +161,12 @@ trp_box_base(struct trp_box *box)
 }
 
 /* What a replayed message remembers; NULL for any other. `box` may be NULL. */
-static inline const struct trp_replay *
+static inline struct trp_replay *
 trp_box_replay_of(struct trp_box *box)
 {
     /* relaxed: constant once it is a replay. */
     return box != NULL && trp_load_relaxed(&box->refs) == TRP_BOX_REPLAY
-               ? (const struct trp_replay *)(const void *)(box + 1)
+               ? (struct trp_replay *)(void *)(box + 1)
                : NULL;
 }
 

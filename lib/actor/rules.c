@@ -87,10 +87,8 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     trp_fifo_init(&rules->stash, &core->heap);
     trp_fifo_init(&rules->replay, &core->heap);
     rules->stash_capacity = stash_capacity;
-    trp_store_relaxed(&rules->stashed, 0); /* relaxed: statistic */
-    /* relaxed, both: nobody parks before the first turn. */
-    trp_store_relaxed(&rules->is_throttled, 0);
-    trp_store_relaxed(&rules->wake, 0); /* relaxed: as above */
+    trp_store_relaxed(&rules->stashed, 0);      /* relaxed: statistic */
+    trp_store_relaxed(&rules->is_throttled, 0); /* relaxed: a look */
     rules->is_alarm_set = false;
     rules->custom = o->custom;
     rules->box = NULL;

@@ -99,7 +99,6 @@ struct trp_rules {
     TRP_ATOMIC(uint8_t) is_throttled;
     bool drops_excess;
     bool is_alarm_set;
-    TRP_ATOMIC(uint32_t) wake;
     TRP_ATOMIC(uint32_t) cell; /* index: whom the alarm wakes */
     uint64_t filled_ns;
     double per_second, burst, tokens;
@@ -142,9 +141,6 @@ void trp_throttle_start(struct trp_core *core, struct trp_rules *rules,
 /* A complete copy of what can be carried out; refusals name the option. */
 troupe_status trp_throttle_check(troupe_throttle_options *copy,
     const troupe_throttle_options *given, const char *call);
-/* A request has set the cell's word: whoever waits for a token is to see it. */
-void trp_throttle_tell(
-    struct trp_core *core, struct trp_local *local, struct trp_cell *cell);
 /* The cell's life has ended, or never began; everything in them is gone. */
 void trp_rules_free(struct trp_core *core, uint32_t unit);
 
@@ -222,7 +218,8 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
  * A turn begins. A token was taken, or there is none. Waits for one: true, the
  * cell is not ours any more; false, somebody has told it something.
  */
-void trp_throttle_begin(struct trp_core *core, struct trp_rules *rules);
+void trp_throttle_begin(
+    struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
 bool trp_throttle_take(struct trp_core *core, struct trp_rules *rules);
 bool trp_throttle_park(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);

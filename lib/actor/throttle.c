@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <troupe/throttle.h>
 
-#include "actor/mailbox.h"
+#include "actor/park.h"
 #include "actor/rules.h"
 #include "base/options.h"
 
@@ -9,39 +9,12 @@
 
 /*
  * A token bucket in front of what may be dropped. An actor that waits for its
- * next token is parked: S stays set, nobody has it, and the one alarm that it
- * set wakes it. So does a request (K, L). Whoever swaps `wake` to TOLD and
- * finds PARKED submits it; the owner parks only if nobody has told it anything
- * since it began its turn.
- *
- *     RUNNING --owner parks--> PARKED --first of alarm, request--> TOLD
- *        ^                                                          |
- *        +------------------- the owner begins a turn --------------+
+ * next token is parked; one alarm that it set, or a request, wakes it.
  *
  * The alarm lies in the rules, which are never unmapped. One that fires late,
- * when the actor has gone, tells the next owner of the rules something that it
+ * when the actor has gone, tells whoever has the rules by now something that it
  * only looks at.
- *
- * Pairs
- *   rules.wake  swap of wake by alarm or request -> swap or CAS of it by the
- *               owner: the request is in the word. Requests set the word first,
- *               the owner looks at it after the swap.
  */
-
-enum { WAKE_RUNNING = 0, WAKE_PARKED = 1, WAKE_TOLD = 2 };
-
-void
-trp_throttle_tell(
-    struct trp_core *core, struct trp_local *local, struct trp_cell *cell)
-{
-    struct trp_rules *rules = trp_rules_of(core, cell);
-
-    if (rules != NULL &&
-        trp_swap_acq_rel(&rules->wake, WAKE_TOLD) == /* pairs: rules.wake */
-            WAKE_PARKED) {
-        trp_mailbox_wake(core, local, cell);
-    }
-}
 
 static void
 ring(struct trp_worker *worker, struct trp_alarm *alarm)
@@ -50,8 +23,8 @@ ring(struct trp_worker *worker, struct trp_alarm *alarm)
     struct trp_local *local = worker->local;
     struct trp_core *core = local->self.core;
 
-    /* relaxed: constant while the alarm is set. */
-    trp_throttle_tell(
+    /* relaxed: some cell, if they are another actor's by now. */
+    trp_park_tell(
         core, local, trp_cell_at(core, trp_load_relaxed(&rules->cell)));
 }
 
@@ -73,7 +46,8 @@ fill(struct trp_core *core, struct trp_rules *rules)
 
 /* The clock is read once a turn, and when the tokens have run out. */
 void
-trp_throttle_begin(struct trp_core *core, struct trp_rules *rules)
+trp_throttle_begin(
+    struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules)
 {
     /* relaxed: the owner alone writes it. */
     if (trp_load_relaxed(&rules->is_throttled) != 0) {
@@ -83,7 +57,7 @@ trp_throttle_begin(struct trp_core *core, struct trp_rules *rules)
         (void)trp_alarm_cancel(&core->sched, &rules->alarm);
         rules->is_alarm_set = false;
     }
-    (void)trp_swap_acq_rel(&rules->wake, WAKE_RUNNING); /* pairs: rules.wake */
+    trp_park_look(cell);
 }
 
 bool
@@ -95,15 +69,12 @@ trp_throttle_park(
     uint64_t due_ns = wait_ns < (double)(TRP_ALARM_NEVER - now_ns)
                           ? now_ns + (uint64_t)wait_ns
                           : TRP_ALARM_NEVER;
-    uint32_t running = WAKE_RUNNING;
-
     trp_store_relaxed(&rules->cell, /* relaxed: before the alarm is set */
         trp_cell_index(core, cell));
     rules->alarm.fire = ring;
     rules->is_alarm_set = true;
     (void)trp_alarm_set(&core->sched, &rules->alarm, due_ns);
-    return trp_cas_acq_rel(
-        &rules->wake, &running, WAKE_PARKED); /* pairs: rules.wake */
+    return trp_park(cell);
 }
 
 bool

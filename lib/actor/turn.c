@@ -374,7 +374,7 @@ exceed(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
             return NEXT_GONE;
         }
     }
-    trp_throttle_begin(turn->core, rules);
+    trp_throttle_begin(turn->core, turn->cell, rules);
     return NEXT_GO_ON;
 }
 
@@ -394,7 +394,7 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
     struct trp_rules *rules = trp_rules_of(turn->core, cell);
     struct trp_item item;
 
-    trp_throttle_begin(turn->core, rules);
+    trp_throttle_begin(turn->core, turn->cell, rules);
     for (; left > 0; left--) {
         if (TRP_UNLIKELY(wants_look(turn)) && look_up(turn) == NEXT_GONE) {
             return;

@@ -137,12 +137,14 @@ trp_alarm_fire_due(struct trp_worker *worker)
     publish(alarms, TRP_ALARM_NEVER);
     while (fired < FIRE_MOST) {
         struct trp_alarm *alarm = take_due(alarms, now_ns);
+        trp_alarm_fn fire;
 
         if (alarm == NULL) {
             break;
         }
+        fire = alarm->fire; /* under the lock: a cancel may come after it */
         trp_lock_release(&alarms->lock);
-        alarm->fire(worker, alarm); /* from here on it is not ours */
+        fire(worker, alarm); /* from here on it is not ours */
         fired++;
         trp_lock_acquire(&alarms->lock);
     }

@@ -170,7 +170,7 @@ static struct trp_letter *
 make_letter(struct trp_core *core, struct trp_local *local,
     const troupe_dead_letter *from, struct trp_box *box)
 {
-    const struct trp_replay *replay = trp_box_replay_of(box);
+    struct trp_replay *replay = trp_box_replay_of(box);
     char recipient[PATH_BYTES], sender[PATH_BYTES];
     struct trp_letter *letter;
     size_t at, bytes;
@@ -190,7 +190,10 @@ make_letter(struct trp_core *core, struct trp_local *local,
         return NULL;
     }
     letter->holders = 1;
-    letter->id = replay != NULL ? replay->id : 0;
+    if (replay != NULL) { /* D2: if it is lost once more, it is a new one */
+        letter->id = replay->id;
+        replay->id = 0;
+    }
     letter->replays = from->replays;
     letter->recipient = from->recipient;
     letter->reason = from->reason;

@@ -382,9 +382,13 @@ troupe_post_publish(
     struct trp_sending sending = {.call = "troupe_post_publish"};
     struct trp_fan fan;
 
-    if (trp_system_check(system, sending.call) != TROUPE_OK ||
-        trp_load_acquire(&system->core.closing) != 0) { /* pairs:
+    if (trp_system_check(system, sending.call) != TROUPE_OK) {
+        return 0;
+    }
+    if (trp_load_acquire(&system->core.closing) != 0) { /* pairs:
                                                            system.closing */
+        trp_refuse(TROUPE_E_CLOSED, sending.call, "system", "is stopping", "%s",
+            system->name);
         return 0;
     }
     sending.core = &system->core;
