@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """lib/ is a stack: a file includes its own folder and folders below it.
 
-Also: `pattern` and the companions see public headers only (and base, testkit),
-ck and <stdatomic.h> have one seam each, the data path has no #if, and a public
-header includes public headers and the standard library only.
+Also: the companions see public headers only (and testkit), ck and <stdatomic.h>
+have one seam each, the data path has no #if, and a public header includes
+public headers and the standard library only.
 """
 import re
 
@@ -36,8 +36,6 @@ def own_include(layer, name):
             f"{layer} uses the public API, not {name}"
     if "/" not in name or ".." in name or below not in STACK:
         return f'write "folder/file.h", not "{name}"'
-    if layer == "pattern" and below not in ("base", "pattern"):
-        return f"patterns use the public API, not {name}"
     if STACK.index(below) > STACK.index(layer):
         return f"{layer} must not see {below} ({name})"
     return None

@@ -83,7 +83,6 @@ trp_ring_pop(struct trp_ring *ring)
 """,
     "lib/testkit/probe.c": '#include "testkit/probe.h"\n',
     "lib/testkit/probe.h": "#include <troupe/send.h>\n",
-    "lib/pattern/router.c": '#include "base/atomic.h"\n',
     "lib/system/tunables.def": TUNABLE,
     "docs/memory-model.md": "# Model\n\nring.link ring.full ring.order\n",
     "docs/tuning.md": "# Tuning\n\n<!-- tunables:begin -->\n"
@@ -144,8 +143,6 @@ PLANTED = [
     ("layers.py", RING, END, "\n#else\n" + END, "data path file"),
     ("layers.py", "lib/testkit/probe.c", None, '#include "base/cpu.h"\n',
      "testkit uses the public API"),
-    ("layers.py", "lib/pattern/router.c", None, '#include "sched/task.h"\n',
-     "patterns use the public API"),
     ("layers.py", "lib/misc/x.c", None, "int x;\n", "not in the stack"),
     ("layers.py", "lib/x.c", None, "int x;\n", "not in the stack"),
     ("layers.py", "include/troupe/send.h", None, "#include <pthread.h>\n",
