@@ -25,6 +25,9 @@
 #include <troupe/throttle.h>
 #include <troupe/tree.h>
 
+/* when something fails */
+#include <troupe/backoff.h>
+
 /* the system and its surroundings */
 #include <troupe/deadletter.h>
 #include <troupe/driven.h>

@@ -10,11 +10,14 @@
 
 #include <troupe/status.h>
 
+struct trp_rng;
+
 struct trp_thread {
-    void *worker;       /* struct trp_worker, or NULL on a foreign thread */
-    uint32_t in_hook;   /* inside the dead-letter hook */
-    uint32_t in_drop;   /* inside an on_drop callback */
-    troupe_error error; /* troupe_last_error() */
+    void *worker;        /* struct trp_worker, or NULL on a foreign thread */
+    struct trp_rng *rng; /* the worker's, or NULL */
+    uint32_t in_hook;    /* inside the dead-letter hook */
+    uint32_t in_drop;    /* inside an on_drop callback */
+    troupe_error error;  /* troupe_last_error() */
 };
 
 extern _Thread_local struct trp_thread trp_thread

@@ -327,6 +327,7 @@ trp_worker_thread(void *user)
     struct trp_sched *sched = worker->sched;
 
     trp_thread.worker = worker;
+    trp_thread.rng = &worker->rng;
     while (trp_load_acquire(&sched->go) == 0) { /* pairs: sched.go */
         trp_futex_wait(&sched->go, 0, TRP_FUTEX_FOREVER);
     }
@@ -348,5 +349,6 @@ trp_worker_thread(void *user)
         }
     }
     trp_thread.worker = NULL;
+    trp_thread.rng = NULL;
     return NULL;
 }

@@ -25,9 +25,11 @@ trp_system_turn(troupe_system *system, uint32_t turns)
     struct trp_sched *sched = &system->core.sched;
     struct trp_worker *worker = &sched->workers[0];
     void *before = trp_thread.worker;
+    struct trp_rng *rng_before = trp_thread.rng;
     uint32_t done = 0;
 
     trp_thread.worker = worker;
+    trp_thread.rng = &worker->rng;
     (void)trp_alarm_fire_due(worker);
     while (turns == 0 || done < turns) {
         struct trp_task *task = trp_sched_next_driven(sched);
@@ -41,6 +43,7 @@ trp_system_turn(troupe_system *system, uint32_t turns)
     }
     trp_sched_settle(sched);
     trp_thread.worker = before;
+    trp_thread.rng = rng_before;
     return done;
 }
 
