@@ -11,6 +11,10 @@ trp_options_copy(void *to, size_t known, const void *from, const char *call)
     const unsigned char *bytes = from;
     size_t given;
 
+    if (from == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "options", "must not be NULL", "NULL");
+    }
     memcpy(&given, from, sizeof given);
     if (given < sizeof given) {
         return trp_refuse(TROUPE_E_INVALID, call, "size",

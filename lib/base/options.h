@@ -8,7 +8,7 @@
  * Copies what both sides know of an options struct. `from` starts with its own
  * size; bytes beyond `known` belong to a newer header and must be zero to be
  * ignored. `to` is complete afterwards: members that `from` lacks are zero.
- * Refusals are recorded for `call`.
+ * NULL is refused. Refusals are recorded for `call`.
  */
 troupe_status trp_options_copy(
     void *to, size_t known, const void *from, const char *call);

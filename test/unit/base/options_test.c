@@ -97,3 +97,12 @@ Test(base_options, only_a_size_is_all_defaults)
     cr_assert_eq(copied(&from), TROUPE_OK);
     cr_assert_eq(copy.first, 0);
 }
+
+Test(base_options, no_options_are_refused_where_some_are_asked_for)
+{
+    struct options to;
+
+    cr_assert_eq(
+        trp_options_copy(&to, sizeof to, NULL, "call"), TROUPE_E_INVALID);
+    cr_assert_str_eq(troupe_last_error().option, "options");
+}
