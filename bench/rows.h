@@ -51,7 +51,8 @@
     X(priority100k, bench_priority100k, "messages",                            \
         "the same with 100k waiting")                                          \
     X(priority1m, bench_priority1m, "messages", "the same with 1M waiting")    \
-    X(stash, bench_stash, "messages", "64 put aside, put back, handled, 5M")
+    X(stash, bench_stash, "messages", "64 put aside, put back, handled, 5M")   \
+    X(breaker, bench_breaker, "calls", "through a closed breaker, 50M")
 
 struct bench_row {
     const char *name;

@@ -93,9 +93,9 @@ TROUPE_API size_t troupe_system_busy(
 
 /*
  * troupe_system_stop() if that has not been done, then frees everything. Any
- * other status than TROUPE_OK is that of the stop, or E_STATE while a port or a
- * probe is open, and nothing was freed. NULL is allowed. Other threads must
- * have left all other calls on the system, but for
+ * other status than TROUPE_OK is that of the stop, or E_STATE while a port, a
+ * probe or a breaker is open, and nothing was freed. NULL is allowed. Other
+ * threads must have left all other calls on the system, but for
  * troupe_system_request_stop().
  */
 TROUPE_API troupe_status troupe_system_destroy(troupe_system *system);

@@ -27,6 +27,7 @@
 
 /* when something fails */
 #include <troupe/backoff.h>
+#include <troupe/breaker.h>
 #include <troupe/retry.h>
 
 /* the system and its surroundings */

@@ -615,8 +615,8 @@ troupe_system_destroy(troupe_system *system)
         return TROUPE_OK;
     }
     if (trp_load_acquire(&system->open) != 0) { /* pairs: system.open */
-        return trp_refuse(TROUPE_E_STATE, call, "port",
-            "must be closed before the system is destroyed", "%u open",
+        return trp_refuse(TROUPE_E_STATE, call, "system",
+            "must have no open port, probe or breaker", "%u open",
             trp_load_acquire(&system->open)); /* pairs: system.open */
     }
     status = troupe_system_stop(system);

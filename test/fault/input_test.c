@@ -875,7 +875,7 @@ Test(fault_input, destroyed_with_an_open_port)
 
     cr_assert_eq(troupe_port_open(system, "left", &port), TROUPE_OK);
     REFUSED(troupe_system_destroy(system), TROUPE_E_STATE,
-        "troupe_system_destroy", "port", NULL);
+        "troupe_system_destroy", "system", "1 open");
     REFUSED(troupe_port_watch(port, troupe_port_ref(port)), TROUPE_E_INVALID,
         "troupe_port_watch", "whom", NULL);
     REFUSED(troupe_post_stop(system, troupe_port_ref(port)), TROUPE_E_STATE,

@@ -1239,3 +1239,29 @@ Test(fault_memory, of_a_notice_does_not_keep_a_stop_waiting)
     cr_assert_gt(done, 0);
     test_close(system);
 }
+
+/* --- breakers ------------------------------------------------------------- */
+
+static void
+run_breakers(troupe_system *system)
+{
+    static const troupe_breaker_options options = {
+        .size = TROUPE_OPTIONS(troupe_breaker_options),
+        .max_failures = 1,
+        .reset_ns = 1};
+    troupe_breaker *breakers[3] = {NULL};
+
+    for (int i = 0; i < 3; i++) {
+        if (!is_ok(troupe_breaker_create(system, &options, &breakers[i]))) {
+            cr_assert_null(breakers[i]);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        troupe_breaker_destroy(breakers[i]);
+    }
+}
+
+Test(fault_memory, breakers)
+{
+    fail_each(&(struct scenario){NULL, run_breakers, 3});
+}
