@@ -30,7 +30,8 @@ TROUPE_BEGIN_DECLS
     X(bytes, GAUGE, "bytes held from the allocator")                           \
     X(dropped_new, COUNTER, "dropped: the arrival")                            \
     X(dropped_head, COUNTER, "dropped: one that waited")                       \
-    X(dropped_throttle, COUNTER, "dropped: beyond the throttle")
+    X(dropped_throttle, COUNTER, "dropped: beyond the throttle")               \
+    X(restarted, COUNTER, "times an actor got a new state")
 
 typedef struct troupe_counters {
     size_t size; /* TROUPE_OPTIONS(troupe_counters): how much to fill */

@@ -23,6 +23,7 @@ TROUPE_BEGIN_DECLS
  */
 #define TROUPE_TAG_ACTOR_STARTED UINT32_C(0xffffff05)
 #define TROUPE_TAG_ACTOR_STOPPED UINT32_C(0xffffff06)
+#define TROUPE_TAG_ACTOR_RESTARTED UINT32_C(0xffffff07)
 
 typedef struct troupe_actor_event { /* frozen */
     troupe_exit exit;               /* exit.actor; the rest when stopped */

@@ -22,6 +22,7 @@
 #include <troupe/send.h>
 #include <troupe/stash.h>
 #include <troupe/stop.h>
+#include <troupe/supervision.h>
 #include <troupe/throttle.h>
 #include <troupe/tree.h>
 

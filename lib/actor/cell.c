@@ -4,6 +4,7 @@
 #include "actor/mailbox.h"
 #include "actor/registry.h"
 #include "actor/rules.h"
+#include "actor/supervise.h"
 #include "actor/watch.h"
 #include "os/arena.h"
 
@@ -65,6 +66,10 @@ free_extra(struct trp_core *core, struct trp_extra *extra)
     trp_heap_free(&core->heap, extra->arg, extra->arg_bytes);
     trp_heap_free(&core->heap, extra->stack,
         extra->stack_capacity * sizeof(troupe_behaviour_fn));
+    trp_supervision_release(core, extra->children);
+    trp_supervision_release(core, extra->own);
+    trp_fifo_fini(&extra->failure.restarts);
+    trp_fifo_fini(&extra->family.restarts);
     trp_heap_free(&core->heap, extra, sizeof *extra);
 }
 
@@ -74,6 +79,10 @@ new_extra(struct trp_core *core, const struct trp_birth *birth)
     struct trp_extra *extra = trp_heap_alloc(&core->heap, sizeof *extra);
     bool good = extra != NULL;
 
+    if (good) {
+        trp_fifo_init(&extra->failure.restarts, &core->heap);
+        trp_fifo_init(&extra->family.restarts, &core->heap);
+    }
     if (good && birth->name != NULL) {
         extra->name_bytes = strlen(birth->name);
         extra->name = trp_heap_alloc(&core->heap, extra->name_bytes + 1);
@@ -90,8 +99,17 @@ new_extra(struct trp_core *core, const struct trp_birth *birth)
             memcpy(extra->arg, birth->arg, birth->arg_bytes);
         }
     }
+    if (good && birth->children != NULL) {
+        extra->children = trp_supervision_new(core, birth->children);
+        good = extra->children != NULL;
+    }
+    if (good && birth->own != NULL) {
+        extra->own = trp_supervision_new(core, birth->own);
+        good = extra->own != NULL;
+    }
     if (good) {
         extra->throughput = birth->throughput;
+        extra->actor_flags = birth->flags;
         return extra;
     }
     if (extra != NULL) {
@@ -173,7 +191,8 @@ join_tree(struct trp_core *core, troupe_ref parent, uint32_t index,
 
     trp_lock_acquire(&cold->lock);
     if (trp_cell_life(cell) != parent.generation ||
-        (trp_cell_flags(cell) & TRP_CELL_STOPPING) != 0) {
+        (trp_cell_flags(cell) & (TRP_CELL_STOPPING | TRP_CELL_RESTARTING)) !=
+            0) {
         status = TROUPE_E_STATE;
     } else if (extra != NULL && extra->name != NULL) {
         trp_lock_acquire(&core->names);
@@ -319,6 +338,9 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     trp_store_relaxed(&cold->warned, 0); /* relaxed: same */
     trp_store_relaxed(&cold->look, 0);   /* relaxed: same */
     cold->code = 0;
+    /* relaxed, both: same. */
+    trp_store_relaxed(&cell->park, 0);
+    trp_store_relaxed(&cell->orders, 0); /* relaxed: same */
 }
 
 /* A mailbox that is not the default one, before anybody can reach the cell. */
@@ -436,7 +458,8 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         return TROUPE_E_NOMEM;
     }
     if (birth->name != NULL || birth->arg_bytes != 0 ||
-        birth->throughput != 0) {
+        (birth->throughput | birth->flags) != 0 || birth->children != NULL ||
+        birth->own != NULL) {
         extra = new_extra(core, birth);
         if (extra == NULL) {
             abandon_cell(core, local, cell, birth, NULL);
@@ -525,7 +548,9 @@ leave_tree(struct trp_core *core, uint32_t parent, uint32_t index)
 
     trp_lock_acquire(&cold->lock);
     unlink_child_locked(core, cold, index);
-    if (cold->first == 0 && (trp_cell_flags(cell) & TRP_CELL_STOPPING) != 0) {
+    if (cold->first == 0 &&
+        (trp_cell_flags(cell) & (TRP_CELL_STOPPING | TRP_CELL_RESTARTING)) !=
+            0) {
         waiting = trp_cell_ref(core, cell);
     }
     trp_lock_release(&cold->lock);
@@ -554,6 +579,7 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
         }
     }
     free_state(core, local, cell, state_bytes(type));
+    trp_failure_forget(core, cell);
     extra = end_life(core, cell, cold);
     drop_rules(core, cell);
     if (parent != 0) {

@@ -44,9 +44,11 @@
  */
 
 #include "actor/core.h"
+#include "queue/fifo.h"
 #include "queue/ring.h"
 
 #include <troupe/mailbox.h>
+#include <troupe/supervision.h>
 #include <troupe/throttle.h>
 
 enum {                              /* trp_cell.flags */
@@ -57,7 +59,13 @@ enum {                              /* trp_cell.flags */
     TRP_CELL_BOXED_STATE = 1u << 4, /* state is a pointer to memory */
     TRP_CELL_THROUGHPUT = 1u << 5,  /* its own, in the extra */
     TRP_CELL_RULED = 1u << 6,       /* pop by actor/rules.h */
-    TRP_CELL_EXIT_SHIFT = 8         /* troupe_exit_kind, 3 bits */
+    TRP_CELL_FAILED = 1u << 7,      /* its parent has not said what to do */
+    TRP_CELL_EXIT_SHIFT = 8,        /* troupe_exit_kind, 3 bits */
+    TRP_CELL_EXIT = 7u << TRP_CELL_EXIT_SHIFT,
+    TRP_CELL_HELD = 1u << 11,       /* one above it has failed */
+    TRP_CELL_RESTARTING = 1u << 12, /* the old state is about to go */
+    /* handles no messages: see actor/supervise.h */
+    TRP_CELL_SUSPENDED = TRP_CELL_FAILED | TRP_CELL_HELD | TRP_CELL_RESTARTING
 };
 
 #define TRP_LIFE_RULED (UINT32_C(1) << 31) /* C4 */
@@ -88,10 +96,10 @@ struct trp_cell {
     /* owner of S, but for the slot: senders stay away while there is a segment
      */
     troupe_behaviour_fn behaviour;
-    uint8_t batch;            /* messages per turn, log2; adapts */
-    uint8_t used_up;          /* the last turn was as long as it may be */
-    TRP_ATOMIC(uint8_t) park; /* TRP_PARK_*: see actor/park.h */
-    uint8_t spare;
+    uint8_t batch;              /* messages per turn, log2; adapts */
+    uint8_t used_up;            /* the last turn was as long as it may be */
+    TRP_ATOMIC(uint8_t) park;   /* TRP_PARK_*: see actor/park.h */
+    TRP_ATOMIC(uint8_t) orders; /* TRP_ORDER_*: from its parent */
     TRP_ATOMIC(uint32_t)
     rules; /* of the mailbox, a unit of core->rules; or 0 */
     TRP_ALIGNED(16) union {
@@ -113,6 +121,24 @@ struct trp_watcher {
     troupe_ref ref;
 };
 
+/* How an actor failed, and what is to come of it. */
+struct trp_failure {
+    troupe_exit cause;
+    uint64_t due_ns;          /* not to be restarted before */
+    bool is_reported;         /* in the parent's list */
+    uint32_t next;            /* index; 0: the last one */
+    struct trp_fifo restarts; /* when; if each child has a budget */
+};
+
+/* What a parent knows of its children's failures. */
+struct trp_family {
+    TRP_ATOMIC(uint32_t) first_failed; /* index; not yet answered */
+    uint32_t last_failed;
+    troupe_exit cause;        /* of the last restart of all */
+    uint64_t due_ns;          /* of that */
+    struct trp_fifo restarts; /* when; if they share a budget */
+};
+
 /* Freed under core->names, so that others may read the name under it. */
 struct trp_extra {
     /* constant */
@@ -131,6 +157,12 @@ struct trp_extra {
     struct trp_subscription *subscriptions; /* system/events.h */
     troupe_behaviour_fn *stack;             /* below the current one */
     uint32_t stack_used, stack_capacity;
+    /* supervision; see actor/supervise.h */
+    uint32_t actor_flags;             /* TROUPE_ACTOR_*; constant */
+    struct trp_supervision *children; /* constant; NULL: the default */
+    struct trp_supervision *own;      /* constant; NULL: its parent's */
+    struct trp_failure failure;       /* its own; under the parent's lock */
+    struct trp_family family;         /* its children's; under its lock */
 };
 
 struct trp_cold {
@@ -295,6 +327,9 @@ struct trp_birth {
     const troupe_mailbox_options *mailbox;   /* NULL: the default one */
     uint32_t stash_capacity;                 /* 0: the system's */
     const troupe_throttle_options *throttle; /* NULL: none; was checked */
+    uint32_t flags;                          /* TROUPE_ACTOR_* */
+    const troupe_supervision *children;      /* NULL: default; was checked */
+    const troupe_supervision *own;           /* the same */
 };
 
 /*

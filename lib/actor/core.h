@@ -9,6 +9,7 @@
 
 #include <troupe/actor.h>
 #include <troupe/deadletter.h>
+#include <troupe/supervision.h>
 
 #include "base/error.h"
 #include "queue/ring.h"
@@ -36,6 +37,7 @@ struct trp_life {
     X(stops) /* in line, less those taken out: in no public column */          \
     X(started)                                                                 \
     X(stopped)                                                                 \
+    X(restarted)                                                               \
     /* In a line of their own: dropped, by reason. */                          \
     X(dropped_new)                                                             \
     X(dropped_head)                                                            \
@@ -117,6 +119,13 @@ struct trp_core {
         const struct trp_life *life);
     void (*on_stopped)(struct trp_core *core, struct trp_local *local,
         const struct trp_life *life);
+    void (*on_restarted)(struct trp_core *core, struct trp_local *local,
+        const struct trp_life *life);
+    /* answered; so many restarts were in the window before */
+    void (*on_failed)(struct trp_core *core, const troupe_exit *cause,
+        troupe_directive directive, uint32_t restarts);
+    /* a failure came up to /user: the system is to stop */
+    void (*on_root_failed)(struct trp_core *core, const troupe_exit *cause);
     /* Of an actor that has gone; they are freed. */
     void (*on_subscriber_gone)(
         struct trp_core *core, struct trp_subscription *first);

@@ -221,6 +221,9 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
 void trp_throttle_begin(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
 bool trp_throttle_take(struct trp_core *core, struct trp_rules *rules);
+/* The owner's one alarm: it looks again then. Cancelled by the next turn. */
+void trp_rules_set_alarm(struct trp_core *core, struct trp_cell *cell,
+    struct trp_rules *rules, uint64_t due_ns);
 bool trp_throttle_park(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
 /* Before all others again: it was popped and not handled. False: no memory. */

@@ -20,14 +20,16 @@ stop_in_line(struct trp_core *core, struct trp_local *local, troupe_ref whom)
     return status == TROUPE_E_DEAD ? TROUPE_OK : status; /* stopped already */
 }
 
-/* What waits for tokens may wait for long: nobody waits for that. */
+/* What waits for tokens, or suspended, may wait for long: nobody does that. */
 static bool
-is_throttled(struct trp_core *core, uint32_t index)
+may_wait_long(struct trp_core *core, uint32_t index)
 {
-    struct trp_rules *rules = trp_rules_of(core, trp_cell_at(core, index));
+    struct trp_cell *cell = trp_cell_at(core, index);
+    struct trp_rules *rules = trp_rules_of(core, cell);
 
-    /* relaxed: a look. */
-    return rules != NULL && trp_load_relaxed(&rules->is_throttled) != 0;
+    return (trp_cell_flags(cell) & TRP_CELL_SUSPENDED) != 0 ||
+           /* relaxed: a look. */
+           (rules != NULL && trp_load_relaxed(&rules->is_throttled) != 0);
 }
 
 /* Each child in turn, under the parent's lock: none comes or goes meanwhile. */
@@ -43,7 +45,7 @@ each_child(struct trp_core *core, struct trp_local *local,
     while (index != 0) {
         troupe_ref child = trp_cell_ref(core, trp_cell_at(core, index));
 
-        if (!in_line || is_throttled(core, index) ||
+        if (!in_line || may_wait_long(core, index) ||
             stop_in_line(core, local, child) != TROUPE_OK) {
             trp_mailbox_request(core, local, child, TRP_RING_KILL);
         }
@@ -77,15 +79,16 @@ trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
 {
     struct trp_core *core = self->core;
 
-    trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_STOPPING |
-                                 (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
+    trp_cell_set_flags(
+        cell, (trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_SUSPENDED) |
+                  TRP_CELL_STOPPING | (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
     trp_cold_of(core, cell)->code = code;
     trp_ring_close(&cell->ring);
     trp_stop_children(core, self->local, cell);
 }
 
-static bool
-has_children(struct trp_core *core, struct trp_cell *cell)
+bool
+trp_has_children(struct trp_core *core, struct trp_cell *cell)
 {
     struct trp_cold *cold = trp_cold_of(core, cell);
     bool has;
@@ -107,7 +110,7 @@ wait_for_children(struct trp_core *core, struct trp_cell *cell)
                         ~(TRP_RING_SIGNAL | TRP_RING_KILL)) &
                     ~(TRP_RING_SIGNAL | TRP_RING_KILL);
 
-    return has_children(core, cell) &&
+    return trp_has_children(core, cell) &&
            trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
                word & ~TRP_RING_SCHEDULED);
 }
@@ -118,7 +121,8 @@ exit_of(struct trp_core *core, struct trp_cell *cell)
     troupe_exit exit;
 
     exit.actor = trp_cell_ref(core, cell);
-    exit.kind = (troupe_exit_kind)(trp_cell_flags(cell) >> TRP_CELL_EXIT_SHIFT);
+    exit.kind = (troupe_exit_kind)((trp_cell_flags(cell) & TRP_CELL_EXIT) >>
+                                   TRP_CELL_EXIT_SHIFT);
     exit.code = trp_cold_of(core, cell)->code;
     return exit;
 }
@@ -186,7 +190,7 @@ trp_stop_continue(
     troupe_exit exit;
 
     trp_cursor_publish(cursor, &cell->ring);
-    while (has_children(core, cell)) {
+    while (trp_has_children(core, cell)) {
         if (wait_for_children(core, cell)) {
             return;
         }

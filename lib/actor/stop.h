@@ -28,6 +28,8 @@ void trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
 void trp_stop_continue(
     struct troupe_self *self, struct trp_cell *cell, struct trp_cursor *cursor);
 
+bool trp_has_children(struct trp_core *core, struct trp_cell *cell);
+
 /* K to every child. Any thread. */
 void trp_stop_children(
     struct trp_core *core, struct trp_local *local, struct trp_cell *cell);

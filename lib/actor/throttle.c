@@ -60,6 +60,17 @@ trp_throttle_begin(
     trp_park_look(cell);
 }
 
+void
+trp_rules_set_alarm(struct trp_core *core, struct trp_cell *cell,
+    struct trp_rules *rules, uint64_t due_ns)
+{
+    trp_store_relaxed(&rules->cell, /* relaxed: before the alarm is set */
+        trp_cell_index(core, cell));
+    rules->alarm.fire = ring;
+    rules->is_alarm_set = true;
+    (void)trp_alarm_set(&core->sched, &rules->alarm, due_ns);
+}
+
 bool
 trp_throttle_park(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules)
@@ -69,11 +80,8 @@ trp_throttle_park(
     uint64_t due_ns = wait_ns < (double)(TRP_ALARM_NEVER - now_ns)
                           ? now_ns + (uint64_t)wait_ns
                           : TRP_ALARM_NEVER;
-    trp_store_relaxed(&rules->cell, /* relaxed: before the alarm is set */
-        trp_cell_index(core, cell));
-    rules->alarm.fire = ring;
-    rules->is_alarm_set = true;
-    (void)trp_alarm_set(&core->sched, &rules->alarm, due_ns);
+
+    trp_rules_set_alarm(core, cell, rules, due_ns);
     return trp_park(cell);
 }
 

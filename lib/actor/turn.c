@@ -2,8 +2,11 @@
 #include "actor/turn.h"
 
 #include "actor/mailbox.h"
+#include "actor/park.h"
+#include "actor/restart.h"
 #include "actor/rules.h"
 #include "actor/stop.h"
+#include "actor/supervise.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 
@@ -37,6 +40,9 @@ struct turn {
 
 enum next { NEXT_GO_ON, NEXT_GONE };
 
+/* Looks up before the first message. */
+#define UNUSUAL (TRP_CELL_STARTING | TRP_CELL_STOPPING | TRP_CELL_SUSPENDED)
+
 /* Before S is given away: what others may read is brought up to date. */
 static void
 book(struct turn *turn)
@@ -56,6 +62,41 @@ end_actor(struct turn *turn, troupe_exit_kind kind, int32_t code)
     return NEXT_GONE;
 }
 
+static void
+set_flag(struct turn *turn, uint32_t flag, bool on)
+{
+    uint32_t flags = trp_cell_flags(turn->cell);
+
+    trp_cell_set_flags(turn->cell, on ? flags | flag : flags & ~flag);
+}
+
+static bool
+has_flag(const struct turn *turn, uint32_t flag)
+{
+    return (trp_cell_flags(turn->cell) & flag) != 0;
+}
+
+/* Stopped by somebody; if it has failed before, that is what is told. */
+static enum next
+end_stopped(struct turn *turn)
+{
+    if (has_flag(turn, TRP_CELL_FAILED)) {
+        const troupe_exit *cause = trp_failure_cause(turn->core, turn->cell);
+
+        return end_actor(turn, cause->kind, cause->code);
+    }
+    return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
+}
+
+/* Its parent decides; nobody left to decide, or no memory: it ends. */
+static enum next
+mark_failed(struct turn *turn, troupe_exit_kind kind, int32_t code)
+{
+    return trp_failure_report(turn->self, turn->cell, kind, code)
+               ? NEXT_GO_ON
+               : end_actor(turn, kind, code);
+}
+
 static enum next
 start_actor(struct turn *turn)
 {
@@ -67,27 +108,110 @@ start_actor(struct turn *turn)
         trp_load_acquire(&cold->extra); /* pairs: cell.extra */
     troupe_status status;
 
-    trp_cell_set_flags(
-        turn->cell, trp_cell_flags(turn->cell) & ~(uint32_t)TRP_CELL_STARTING);
+    set_flag(turn, TRP_CELL_STARTING, false);
     self->code_is_set = false;
     status = type->start(self, turn->state, extra != NULL ? extra->arg : NULL);
     if (status != TROUPE_OK) {
-        return end_actor(turn, TROUPE_EXIT_START_FAILED,
+        return mark_failed(turn, TROUPE_EXIT_START_FAILED,
             self->code_is_set ? self->code : (int32_t)status);
     }
-    trp_cell_set_flags(
-        turn->cell, trp_cell_flags(turn->cell) | TRP_CELL_STARTED);
+    set_flag(turn, TRP_CELL_STARTED, true);
     return NEXT_GO_ON;
 }
 
-/* K or L is set, or the actor has not started, or is stopping. */
+/* What its parent has told it. */
+static enum next
+obey(struct turn *turn)
+{
+    struct trp_cell *cell = turn->cell;
+    uint8_t orders =
+        trp_and_acq_rel(&cell->orders, TRP_ORDER_HOLD); /* pairs: cell.orders */
+    bool held = (orders & TRP_ORDER_HOLD) != 0;
+
+    if ((orders & TRP_ORDER_STOP) != 0) {
+        return end_stopped(turn);
+    }
+    if ((orders & TRP_ORDER_RESTART) != 0) {
+        trp_restart_begin(turn->self, cell);
+    }
+    if ((orders & TRP_ORDER_RESUME) != 0) {
+        set_flag(turn, TRP_CELL_FAILED, false);
+    }
+    if (held != has_flag(turn, TRP_CELL_HELD) ||
+        (orders & TRP_ORDER_RESUME) != 0) {
+        set_flag(turn, TRP_CELL_HELD, held);
+        trp_order_children(turn->core, turn->local, cell,
+            held ? TRP_ORDER_HOLD : TRP_ORDER_RESUME,
+            held ? 0 : TRP_ORDER_HOLD);
+    }
+    return NEXT_GO_ON;
+}
+
+/* The failures of its children. An escalated one is its own. */
+static enum next
+supervise(struct turn *turn)
+{
+    troupe_exit cause;
+
+    for (;;) {
+        switch (trp_failure_answer(turn->self, turn->cell, &cause)) {
+        case TRP_ANSWER_NONE:
+            return NEXT_GO_ON;
+        case TRP_ANSWER_GIVEN:
+            break;
+        case TRP_ANSWER_ESCALATE:
+            if (trp_cell_kind(turn->cell) == TRP_KIND_GUARDIAN) {
+                turn->core->on_root_failed(turn->core, &cause);
+            } else if (!has_flag(turn, TRP_CELL_FAILED) &&
+                       mark_failed(turn, TROUPE_EXIT_FAILED, cause.code) ==
+                           NEXT_GONE) {
+                return NEXT_GONE;
+            }
+            break;
+        }
+    }
+}
+
+/* All but requests to stop. NEXT_GONE: it has ended. */
+static enum next
+look_at_family(struct turn *turn)
+{
+    /* relaxed: a look; an order comes with L, after it. */
+    if (trp_load_relaxed(&turn->cell->orders) != 0 ||
+        has_flag(turn, TRP_CELL_HELD)) {
+        if (obey(turn) == NEXT_GONE) {
+            return NEXT_GONE;
+        }
+    }
+    if (supervise(turn) == NEXT_GONE) {
+        return NEXT_GONE;
+    }
+    if (has_flag(turn, TRP_CELL_RESTARTING)) {
+        trp_restart_continue(turn->self, turn->cell);
+    }
+    if (has_flag(turn, TRP_CELL_STARTING) &&
+        !has_flag(turn, TRP_CELL_SUSPENDED)) {
+        return start_actor(turn);
+    }
+    return NEXT_GO_ON;
+}
+
+/*
+ * K or L is set, or the actor is new, stopping or suspended. It goes on when it
+ * may handle messages.
+ */
 TRP_COLD static enum next
 look_up(struct turn *turn)
 {
     struct trp_ring *ring = &turn->cell->ring;
+    bool can_park = false;
     uint32_t flags;
     uint64_t word;
 
+again:
+    if (can_park) {
+        trp_park_look(turn->cell);
+    }
     /*
      * relaxed: before the word is read, which orders it. A request that the
      * word does not show yet sets it again.
@@ -105,12 +229,43 @@ look_up(struct turn *turn)
         return NEXT_GONE;
     }
     if ((word & TRP_RING_KILL) != 0) {
-        return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
+        return end_stopped(turn);
     }
-    if ((flags & TRP_CELL_STARTING) != 0) {
-        return start_actor(turn);
+    if (look_at_family(turn) == NEXT_GONE) {
+        return NEXT_GONE;
     }
-    return NEXT_GO_ON;
+    if (!has_flag(turn, TRP_CELL_SUSPENDED)) {
+        return NEXT_GO_ON;
+    }
+    book(turn);
+    trp_cursor_publish(&turn->cursor, ring);
+    if (can_park && trp_park(turn->cell)) {
+        return NEXT_GONE;
+    }
+    can_park = true; /* or it was told something meanwhile */
+    goto again;
+}
+
+/* A message was one too many. */
+static enum next
+fail(struct turn *turn, int32_t code)
+{
+    return mark_failed(turn, TROUPE_EXIT_FAILED, code) == NEXT_GONE
+               ? NEXT_GONE
+               : look_up(turn);
+}
+
+/* An unhandled death notice, of one who wants to die of it. */
+static bool
+is_death_pact(const struct turn *turn, const troupe_msg *view)
+{
+    struct trp_extra *extra;
+
+    if (troupe_msg_tag(view) != TROUPE_TAG_DOWN) {
+        return false;
+    }
+    extra = trp_load_acquire(&turn->cold->extra); /* pairs: cell.extra */
+    return extra != NULL && (extra->actor_flags & TROUPE_ACTOR_DEATH_PACT) != 0;
 }
 
 TRP_COLD static enum next
@@ -122,6 +277,9 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
     case TROUPE_CONTINUE:
         return NEXT_GO_ON;
     case TROUPE_UNHANDLED:
+        if (is_death_pact(turn, view)) {
+            return fail(turn, (int32_t)TROUPE_E_DEAD);
+        }
         if ((self->current.spent & TRP_SPENT_TAKEN) == 0) {
             trp_count(&turn->local->books.handled, UINT64_MAX);
             trp_dead_letter(turn->core, turn->local,
@@ -133,10 +291,9 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
     case TROUPE_DONE:
         return end_actor(turn, TROUPE_EXIT_DONE, 0);
     case TROUPE_FAILED:
-        return end_actor(
-            turn, TROUPE_EXIT_FAILED, self->code_is_set ? self->code : 0);
+        return fail(turn, self->code_is_set ? self->code : 0);
     }
-    return end_actor(turn, TROUPE_EXIT_FAILED, TROUPE_E_INVALID);
+    return fail(turn, (int32_t)TROUPE_E_INVALID);
 }
 
 /* A boxed or owning message, or a stop that took its place in line. */
@@ -444,10 +601,8 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
     turn.self->current.msg = NULL;
     turn.self->after = 0;
     if (TRP_UNLIKELY(
-            (trp_cell_flags(cell) & (TRP_CELL_STARTING | TRP_CELL_STOPPING |
-                                        TRP_CELL_RULED)) != 0)) {
-        if ((trp_cell_flags(cell) & (TRP_CELL_STARTING | TRP_CELL_STOPPING)) !=
-                0 &&
+            (trp_cell_flags(cell) & (UNUSUAL | TRP_CELL_RULED)) != 0)) {
+        if ((trp_cell_flags(cell) & UNUSUAL) != 0 &&
             look_up(&turn) == NEXT_GONE) {
             return;
         }

@@ -86,6 +86,7 @@ static TRP_ATOMIC(uint32_t) *
         return &system->events.letter_listeners;
     case TROUPE_TAG_ACTOR_STARTED:
     case TROUPE_TAG_ACTOR_STOPPED:
+    case TROUPE_TAG_ACTOR_RESTARTED:
         return &system->core.life_listeners;
     default:
         return NULL;
@@ -430,6 +431,9 @@ static const troupe_msg_type started_type = {sizeof(troupe_msg_type),
 static const troupe_msg_type stopped_type = {sizeof(troupe_msg_type),
     "actor_stopped", sizeof(troupe_actor_event), TROUPE_TAG_ACTOR_STOPPED,
     TROUPE_MSG_SHARED, NULL};
+static const troupe_msg_type restarted_type = {sizeof(troupe_msg_type),
+    "actor_restarted", sizeof(troupe_actor_event), TROUPE_TAG_ACTOR_RESTARTED,
+    TROUPE_MSG_SHARED, NULL};
 
 void
 trp_events_letter(troupe_system *system, struct trp_local *local,
@@ -478,6 +482,13 @@ on_stopped(
     publish_life(core, local, life, &stopped_type);
 }
 
+static void
+on_restarted(
+    struct trp_core *core, struct trp_local *local, const struct trp_life *life)
+{
+    publish_life(core, local, life, &restarted_type);
+}
+
 /* --- life ----------------------------------------------------------------- */
 
 void
@@ -485,6 +496,7 @@ trp_events_init(troupe_system *system)
 {
     system->core.on_started = on_started;
     system->core.on_stopped = on_stopped;
+    system->core.on_restarted = on_restarted;
     system->core.on_subscriber_gone = on_subscriber_gone;
 }
 

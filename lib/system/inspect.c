@@ -54,9 +54,10 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
     seen->handled = (((uint64_t)trp_load_relaxed(&cold->wraps) << 32) |
                         trp_load_relaxed(&cell->ring.head)) - /* relaxed */
                     trp_load_acquire(&cold->birth); /* pairs: cell.cold_part */
-    seen->state = (flags & TRP_CELL_STARTING) != 0   ? TROUPE_STATE_STARTING
-                  : (flags & TRP_CELL_STOPPING) != 0 ? TROUPE_STATE_STOPPING
-                                                     : TROUPE_STATE_RUNNING;
+    seen->state = (flags & TRP_CELL_STOPPING) != 0    ? TROUPE_STATE_STOPPING
+                  : (flags & TRP_CELL_SUSPENDED) != 0 ? TROUPE_STATE_SUSPENDED
+                  : (flags & TRP_CELL_STARTING) != 0  ? TROUPE_STATE_STARTING
+                                                      : TROUPE_STATE_RUNNING;
     /* Still the same life: all of it belongs together. */
     return trp_cell_lives(core, seen->ref);
 }

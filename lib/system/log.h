@@ -17,6 +17,7 @@ enum trp_log_kind {
     TRP_LOG_STOP,
     TRP_LOG_LETTER,
     TRP_LOG_LETTER_LOST,
+    TRP_LOG_FAILED,
     TRP_LOG_KINDS
 };
 

@@ -3,6 +3,7 @@
 
 #include "actor/cell.h"
 #include "actor/rules.h"
+#include "actor/supervise.h"
 #include "base/options.h"
 #include "system/mailbox_options.h"
 #include "system/system.h"
@@ -13,6 +14,7 @@
 
 #define NAME_BYTES_MAX 255
 #define STATE_BYTES_MAX ((size_t)1 << 30)
+#define ACTOR_FLAGS (TROUPE_ACTOR_KEEP_CHILDREN | TROUPE_ACTOR_DEATH_PACT)
 
 /* The rules of tree.h. */
 static troupe_status
@@ -106,6 +108,21 @@ take_options(struct trp_birth *birth, const troupe_spawn_options *given,
     if (options.throttle != NULL) {
         birth->throttle = options.throttle;
     }
+    if (options.children != NULL) {
+        birth->children = options.children;
+    }
+    if (options.own != NULL) {
+        birth->own = options.own;
+    }
+    if ((options.flags & ~(uint32_t)ACTOR_FLAGS) != 0) {
+        return trp_refuse(TROUPE_E_INVALID, call, "flags",
+            "must be TROUPE_ACTOR_*", "0x%x", (unsigned)options.flags);
+    }
+    if (options.reserved != 0) {
+        return trp_refuse(TROUPE_E_INVALID, call, "reserved", "must be 0", "%u",
+            (unsigned)options.reserved);
+    }
+    birth->flags |= options.flags;
     if (are_defaults) {
         return TROUPE_OK;
     }
@@ -132,6 +149,8 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     struct trp_birth birth = {.type = type, .kind = TRP_KIND_ACTOR};
     troupe_mailbox_options mailbox;
     troupe_throttle_options throttle;
+    troupe_supervision children, own;
+    troupe_backoff children_pause, own_pause;
     troupe_status status = check_type(type, call);
 
     if (status == TROUPE_OK && ref == NULL) {
@@ -151,6 +170,15 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     if (status == TROUPE_OK && birth.throttle != NULL) {
         status = trp_throttle_check(&throttle, birth.throttle, call);
         birth.throttle = &throttle;
+    }
+    if (status == TROUPE_OK && birth.children != NULL) {
+        status = trp_supervision_check(
+            &children, &children_pause, birth.children, call);
+        birth.children = &children;
+    }
+    if (status == TROUPE_OK && birth.own != NULL) {
+        status = trp_supervision_check(&own, &own_pause, birth.own, call);
+        birth.own = &own;
     }
     birth.has_rules = birth.mailbox != NULL || birth.throttle != NULL ||
                       birth.stash_capacity != 0;

@@ -11,9 +11,13 @@
 #include "os/arena.h"
 #include "os/cpu_count.h"
 
+#include <troupe/tree.h>
+
 #include <string.h>
 
 /* Create, stop, destroy. */
+
+#define LINE_PATH_BYTES 256 /* of a path in a line of the log */
 
 /* core.closing: 0, then these. */
 #define CLOSING_BEGUN 1u /* refuse what comes from outside */
@@ -259,6 +263,41 @@ on_deep(struct trp_core *core, troupe_ref actor, uint32_t depth)
         depth, type != NULL ? type->name : "port");
 }
 
+/* While its child lives: in the parent's turn. */
+static void
+on_failed(struct trp_core *core, const troupe_exit *cause,
+    troupe_directive directive, uint32_t restarts)
+{
+    static const char *const words[] = {
+        "restarted", "resumed", "stopped", "left to the one above its parent"};
+    troupe_system *system = trp_system_of(core);
+    char path[LINE_PATH_BYTES];
+
+    if (!trp_log_is_on(&system->log, TROUPE_LOG_WARN) ||
+        !trp_log_is_due(&system->log, TRP_LOG_FAILED, troupe_now_ns(system))) {
+        return;
+    }
+    troupe_path(system, cause->actor, path, sizeof path);
+    trp_system_log(system, TRP_LOG_FAILED, TROUPE_LOG_WARN,
+        "%s %s with code %d: %s (%u restarts before)", path,
+        cause->kind == TROUPE_EXIT_START_FAILED ? "did not start"
+                                                : "has failed",
+        (int)cause->code, words[directive], (unsigned)restarts);
+}
+
+static void
+on_root_failed(struct trp_core *core, const troupe_exit *cause)
+{
+    troupe_system *system = trp_system_of(core);
+    char path[LINE_PATH_BYTES];
+
+    troupe_path(system, cause->actor, path, sizeof path);
+    trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_ERROR,
+        "stops, since %s has failed with code %d and nobody above it decides",
+        path, (int)cause->code);
+    troupe_system_request_stop(system);
+}
+
 static uint64_t
 now_ns(const struct trp_core *core)
 {
@@ -291,6 +330,8 @@ make_system(troupe_system *system, const troupe_system_options *options,
         (uint32_t)system->tunables.value[TRP_TROUPE_MAILBOX_WARN] - 1;
     core->now_ns = now_ns;
     core->on_deep = on_deep;
+    core->on_failed = on_failed;
+    core->on_root_failed = on_root_failed;
     core->dead_letter = options->dead_letter;
     core->on_dead_letter = trp_dead_letters_arrive;
     core->on_user_gone = on_user_gone;

@@ -32,7 +32,7 @@ static void
 expect_end(troupe_verdict verdict, troupe_exit_kind kind, int32_t code)
 {
     struct test_record record = {.answer = verdict};
-    troupe_ref ref = test_spawn_recorder(the_system, NULL, &record);
+    troupe_ref ref = test_spawn_mortal_recorder(the_system, &record);
 
     test_post_numbers(the_system, ref, 10);
     test_run(the_system);
@@ -109,7 +109,7 @@ static troupe_exit
 end_of(test_do_fn what)
 {
     troupe_exit exit = {TROUPE_NONE, TROUPE_EXIT_UNKNOWN, 0};
-    troupe_ref doer = test_spawn_doer(the_system, NULL);
+    troupe_ref doer = test_spawn_mortal_doer(the_system);
     const troupe_msg *msg;
     troupe_port *port;
 

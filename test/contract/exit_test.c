@@ -59,7 +59,7 @@ answer(troupe_self *self, const troupe_msg *msg, void *user)
 static void
 expect_kind(troupe_verdict verdict, troupe_exit_kind kind, int32_t code)
 {
-    troupe_ref doer = test_spawn_doer(the_system, NULL);
+    troupe_ref doer = test_spawn_mortal_doer(the_system);
     troupe_exit exit;
 
     cr_assert_eq(troupe_port_watch(port, doer), TROUPE_OK);

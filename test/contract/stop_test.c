@@ -499,7 +499,7 @@ fail_in_the_end(troupe_self *self, const troupe_msg *msg, void *user)
 Test(stop, children_of_one_that_failed_go_too)
 {
     troupe_port *port;
-    troupe_ref doer = test_spawn_doer(the_system, NULL);
+    troupe_ref doer = test_spawn_mortal_doer(the_system);
     const troupe_msg *msg;
 
     cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);

@@ -323,6 +323,33 @@ test_spawn_doer(troupe_system *system, const char *name)
     return ref;
 }
 
+static const troupe_supervision ends = {.size = sizeof(troupe_supervision),
+    .otherwise = TROUPE_DIRECTIVE_STOP};
+
+troupe_ref
+test_spawn_mortal_doer(troupe_system *system)
+{
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    options.own = &ends;
+    test_require(
+        troupe_system_spawn(system, &doer, &options, &ref) == TROUPE_OK);
+    return ref;
+}
+
+troupe_ref
+test_spawn_mortal_recorder(troupe_system *system, struct test_record *record)
+{
+    troupe_spawn_options options = recorder_options(NULL, &record);
+    troupe_ref ref = TROUPE_NONE;
+
+    options.own = &ends;
+    test_require(troupe_system_spawn(system, &test_recorder, &options, &ref) ==
+                 TROUPE_OK);
+    return ref;
+}
+
 troupe_ref
 test_spawn_doer_with(
     troupe_system *system, const troupe_mailbox_options *mailbox)

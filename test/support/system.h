@@ -163,6 +163,10 @@ typedef troupe_verdict (*test_do_fn)(
 troupe_ref test_spawn_doer(troupe_system *system, const char *name);
 troupe_ref test_spawn_doer_with(
     troupe_system *system, const troupe_mailbox_options *mailbox);
+/* One that ends when it fails, instead of being restarted. */
+troupe_ref test_spawn_mortal_doer(troupe_system *system);
+troupe_ref test_spawn_mortal_recorder(
+    troupe_system *system, struct test_record *record);
 troupe_ref test_spawn_doer_below(troupe_self *self, const char *name);
 /* Posts it and runs the driven system until nothing can run. */
 void test_do(

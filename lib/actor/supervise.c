@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/supervise.h"
+
+#include "actor/mailbox.h"
+#include "base/backoff.h"
+#include "base/options.h"
+
+#include <string.h>
+
+/* Of what is never forgotten so many are told to decide() and the back-off. */
+#define RESTARTS_TOLD UINT32_C(1024)
+
+struct trp_supervision {
+    TRP_ATOMIC(uint32_t) refs;
+    size_t bytes;
+    troupe_supervision options; /* its pointers point into this block */
+    troupe_backoff backoff;
+    troupe_rule rules[];
+};
+
+/* --- options -------------------------------------------------------------- */
+
+static troupe_status
+check_rules(const troupe_supervision *options, const char *call)
+{
+    if ((options->rules == NULL) != (options->rule_count == 0)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "supervision.rules",
+            "and rule_count must be given together", "%zu",
+            options->rule_count);
+    }
+    if (options->rule_count > SIZE_MAX / 4 / sizeof *options->rules) {
+        return trp_refuse(TROUPE_E_INVALID, call, "supervision.rule_count",
+            "is too large", "%zu", options->rule_count);
+    }
+    for (size_t i = 0; i < options->rule_count; i++) {
+        const troupe_rule *rule = &options->rules[i];
+
+        if (rule->code_from > rule->code_to) {
+            return trp_refuse(TROUPE_E_INVALID, call, "supervision.rules",
+                "must have code_from <= code_to", "rule %zu: %d to %d", i,
+                (int)rule->code_from, (int)rule->code_to);
+        }
+        if ((uint32_t)rule->directive > TROUPE_DIRECTIVE_ESCALATE) {
+            return trp_refuse(TROUPE_E_INVALID, call, "supervision.rules",
+                "must have a TROUPE_DIRECTIVE_*", "rule %zu: %u", i,
+                (unsigned)rule->directive);
+        }
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_supervision_check(troupe_supervision *copy, troupe_backoff *backoff,
+    const troupe_supervision *given, const char *call)
+{
+    troupe_status status = trp_options_copy(copy, sizeof *copy, given, call);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if ((uint32_t)copy->scope > TROUPE_SCOPE_ALL_FOR_ONE) {
+        return trp_refuse(TROUPE_E_INVALID, call, "supervision.scope",
+            "must be TROUPE_SCOPE_*", "%u", (unsigned)copy->scope);
+    }
+    if ((uint32_t)copy->otherwise > TROUPE_DIRECTIVE_ESCALATE) {
+        return trp_refuse(TROUPE_E_INVALID, call, "supervision.otherwise",
+            "must be TROUPE_DIRECTIVE_*", "%u", (unsigned)copy->otherwise);
+    }
+    if ((uint32_t)copy->give_up > TROUPE_GIVE_UP_ESCALATE) {
+        return trp_refuse(TROUPE_E_INVALID, call, "supervision.give_up",
+            "must be TROUPE_GIVE_UP_*", "%u", (unsigned)copy->give_up);
+    }
+    status = check_rules(copy, call);
+    if (status == TROUPE_OK && copy->backoff != NULL) {
+        status = trp_backoff_copy(backoff, copy->backoff, call);
+        copy->backoff = backoff;
+    }
+    if (copy->window_ns == 0) {
+        copy->window_ns = UINT64_C(60) * 1000000000;
+    }
+    if (copy->max_restarts == 0) {
+        copy->max_restarts = 10;
+    } else if (copy->max_restarts == TROUPE_RESTARTS_NONE) {
+        copy->max_restarts = 0;
+    }
+    return status;
+}
+
+struct trp_supervision *
+trp_supervision_new(struct trp_core *core, const troupe_supervision *checked)
+{
+    size_t rule_bytes = checked->rule_count * sizeof *checked->rules;
+    size_t bytes = sizeof(struct trp_supervision) + rule_bytes;
+    struct trp_supervision *how = trp_heap_alloc(&core->heap, bytes);
+
+    if (how == NULL) {
+        return NULL;
+    }
+    trp_store_relaxed(&how->refs, 1); /* relaxed: nobody knows it yet */
+    how->bytes = bytes;
+    how->options = *checked;
+    if (rule_bytes != 0) {
+        memcpy(how->rules, checked->rules, rule_bytes);
+        how->options.rules = how->rules;
+    }
+    if (checked->backoff != NULL) {
+        how->backoff = *checked->backoff;
+        how->options.backoff = &how->backoff;
+    }
+    return how;
+}
+
+void
+trp_supervision_release(struct trp_core *core, struct trp_supervision *how)
+{
+    if (how != NULL &&
+        trp_sub_acq_rel(&how->refs, 1) == 1) { /* pairs: supervision.refs */
+        trp_heap_free(&core->heap, how, how->bytes);
+    }
+}
+
+/* --- reports -------------------------------------------------------------- */
+
+static struct trp_extra *
+extra_of(const struct trp_cold *cold)
+{
+    return trp_load_acquire(&cold->extra); /* pairs: cell.extra */
+}
+
+#define FIRST_FAILED(family)                                                   \
+    trp_load_relaxed(&(family)->first_failed) /* relaxed: under the lock */
+
+static void
+set_first_failed(struct trp_family *family, uint32_t index)
+{
+    trp_store_relaxed(&family->first_failed, index); /* relaxed: as above */
+}
+
+/* To the end of the parent's list. False: it hears of nothing any more. */
+static bool
+report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
+    struct trp_failure *failure)
+{
+    struct trp_extra *extra;
+
+    if ((trp_cell_flags(trp_cell_at(core, parent)) & TRP_CELL_STOPPING) != 0) {
+        return false;
+    }
+    extra = trp_cell_extra_locked(core, &core->cold[parent]);
+    if (extra == NULL) {
+        return false;
+    }
+    failure->next = 0;
+    failure->is_reported = true;
+    if (FIRST_FAILED(&extra->family) == 0) {
+        set_first_failed(&extra->family, index);
+    } else {
+        extra_of(&core->cold[extra->family.last_failed])->failure.next = index;
+    }
+    extra->family.last_failed = index;
+    return true;
+}
+
+bool
+trp_failure_report(struct troupe_self *self, struct trp_cell *cell,
+    troupe_exit_kind kind, int32_t code)
+{
+    struct trp_core *core = self->core;
+    uint32_t index = trp_cell_index(core, cell);
+    uint32_t parent = trp_cell_parent(core, index);
+    struct trp_extra *extra = trp_cell_extra(core, cell);
+    troupe_ref to;
+    bool heard;
+
+    if (extra == NULL) {
+        return false;
+    }
+    trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_FAILED);
+    trp_lock_acquire(&core->cold[parent].lock);
+    extra->failure.cause = (troupe_exit){trp_cell_ref(core, cell), kind, code};
+    to = trp_cell_ref(core, trp_cell_at(core, parent));
+    heard = report_locked(core, parent, index, &extra->failure);
+    trp_lock_release(&core->cold[parent].lock);
+    if (!heard) {
+        trp_cell_set_flags(
+            cell, trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_FAILED);
+        return false;
+    }
+    trp_order_children(core, self->local, cell, TRP_ORDER_HOLD, 0);
+    (void)trp_mailbox_request(core, self->local, to, TRP_RING_SIGNAL);
+    return true;
+}
+
+static void
+forget_locked(struct trp_core *core, struct trp_family *family, uint32_t index)
+{
+    uint32_t before = 0, at = FIRST_FAILED(family);
+    uint32_t next = extra_of(&core->cold[index])->failure.next;
+
+    while (at != index) {
+        before = at;
+        at = extra_of(&core->cold[at])->failure.next;
+    }
+    if (before == 0) {
+        set_first_failed(family, next);
+    } else {
+        extra_of(&core->cold[before])->failure.next = next;
+    }
+    if (family->last_failed == index) {
+        family->last_failed = before;
+    }
+}
+
+void
+trp_failure_forget(struct trp_core *core, struct trp_cell *cell)
+{
+    uint32_t index = trp_cell_index(core, cell);
+    struct trp_extra *extra = extra_of(&core->cold[index]);
+    struct trp_cold *parent = &core->cold[trp_cell_parent(core, index)];
+
+    if (extra == NULL || extra->failure.cause.actor.index == 0) {
+        return; /* it has never failed */
+    }
+    trp_lock_acquire(&parent->lock);
+    if (extra->failure.is_reported) {
+        forget_locked(core, &extra_of(parent)->family, index);
+    }
+    trp_lock_release(&parent->lock);
+}
+
+void
+trp_family_forget(struct trp_core *core, struct trp_cell *cell)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    struct trp_extra *extra = extra_of(cold);
+
+    if (extra != NULL) {
+        trp_lock_acquire(&cold->lock);
+        trp_fifo_fini(&extra->family.restarts);
+        trp_lock_release(&cold->lock);
+    }
+}
+
+/* --- orders --------------------------------------------------------------- */
+
+static void
+order_locked(struct trp_core *core, struct trp_local *local, uint32_t index,
+    uint8_t set, uint8_t clear)
+{
+    struct trp_cell *cell = trp_cell_at(core, index);
+
+    if (clear != 0) {
+        (void)trp_and_acq_rel(
+            &cell->orders, (uint8_t)~clear); /* pairs: cell.orders */
+    }
+    if (set != 0) {
+        (void)trp_or_acq_rel(&cell->orders, set); /* pairs: cell.orders */
+    }
+    (void)trp_mailbox_request(
+        core, local, trp_cell_ref(core, cell), TRP_RING_SIGNAL);
+}
+
+static void
+order_all_locked(struct trp_core *core, struct trp_local *local,
+    struct trp_cold *cold, uint8_t set, uint8_t clear)
+{
+    uint32_t index = cold->first;
+
+    if (index == 0) {
+        return;
+    }
+    do {
+        order_locked(core, local, index, set, clear);
+        index = core->cold[index].next;
+    } while (index != cold->first);
+}
+
+void
+trp_order_children(struct trp_core *core, struct trp_local *local,
+    struct trp_cell *cell, uint8_t set, uint8_t clear)
+{
+    struct trp_cold *cold = trp_cold_of(core, cell);
+
+    trp_lock_acquire(&cold->lock);
+    order_all_locked(core, local, cold, set, clear);
+    trp_lock_release(&cold->lock);
+}
+
+uint64_t
+trp_restart_due(
+    struct trp_core *core, struct trp_cell *cell, troupe_exit *cause)
+{
+    uint32_t index = trp_cell_index(core, cell);
+    struct trp_cold *parent = &core->cold[trp_cell_parent(core, index)];
+    struct trp_extra *extra = extra_of(&core->cold[index]);
+    uint64_t due_ns;
+
+    trp_lock_acquire(&parent->lock);
+    *cause = extra_of(parent)->family.cause; /* somebody gave the order */
+    due_ns = extra_of(parent)->family.due_ns;
+    if ((trp_cell_flags(cell) & TRP_CELL_FAILED) != 0) {
+        *cause = extra->failure.cause;
+        due_ns = extra->failure.due_ns;
+    }
+    trp_lock_release(&parent->lock);
+    return due_ns;
+}
+
+/* --- answers -------------------------------------------------------------- */
+
+/* One that was taken off the parent's list. */
+struct question {
+    uint32_t index;
+    troupe_exit cause;
+    struct trp_supervision *how; /* NULL: the default; held */
+    uint32_t restarts;           /* in the window */
+};
+
+static const troupe_supervision default_supervision = {
+    .size = sizeof(troupe_supervision),
+    .window_ns = UINT64_C(60) * 1000000000,
+    .max_restarts = 10,
+};
+
+static const troupe_supervision *
+options_of(const struct question *question)
+{
+    return question->how != NULL ? &question->how->options
+                                 : &default_supervision;
+}
+
+/* Of the window; `budget` forgets what lies before it. */
+static uint32_t
+count_restarts(struct trp_fifo *budget, uint64_t now_ns, uint64_t window_ns)
+{
+    const struct trp_order_entry *first;
+    struct trp_order_entry entry;
+
+    while (window_ns != TROUPE_FOREVER &&
+           (first = trp_fifo_first(budget)) != NULL && now_ns > window_ns &&
+           first->sequence < now_ns - window_ns) {
+        (void)trp_fifo_take_first(budget, &entry);
+    }
+    return trp_fifo_length(budget);
+}
+
+static struct trp_fifo *
+budget_of(const struct question *question, struct trp_extra *parent,
+    struct trp_extra *child)
+{
+    return options_of(question)->scope == TROUPE_SCOPE_ALL_FOR_ONE
+               ? &parent->family.restarts
+               : &child->failure.restarts;
+}
+
+static bool
+take_question(
+    struct trp_core *core, struct trp_cold *cold, struct question *question)
+{
+    struct trp_extra *parent, *child;
+
+    parent = extra_of(cold);
+    /* relaxed: a look; a report comes with L, after it. */
+    if (parent == NULL || trp_load_relaxed(&parent->family.first_failed) == 0) {
+        return false;
+    }
+    trp_lock_acquire(&cold->lock);
+    question->index = FIRST_FAILED(&parent->family);
+    if (question->index != 0) {
+        child = extra_of(&core->cold[question->index]);
+        set_first_failed(&parent->family, child->failure.next);
+        child->failure.is_reported = false;
+        question->cause = child->failure.cause;
+        question->how = child->own != NULL ? child->own : parent->children;
+        if (question->how != NULL) {
+            /* relaxed: the actor that has it holds it, too. */
+            trp_add_relaxed(&question->how->refs, 1);
+        }
+        question->restarts = count_restarts(budget_of(question, parent, child),
+            trp_alarm_now(&core->sched), options_of(question)->window_ns);
+    }
+    trp_lock_release(&cold->lock);
+    return question->index != 0;
+}
+
+/* Runs the user's function, outside every lock. */
+static troupe_directive
+decide(const struct question *question)
+{
+    const troupe_supervision *options = options_of(question);
+    troupe_directive directive = options->otherwise;
+    bool is_ruled = false;
+
+    for (size_t i = 0; i < options->rule_count && !is_ruled; i++) {
+        const troupe_rule *rule = &options->rules[i];
+
+        is_ruled = question->cause.code >= rule->code_from &&
+                   question->cause.code <= rule->code_to;
+        if (is_ruled) {
+            directive = rule->directive;
+        }
+    }
+    if (!is_ruled && options->decide != NULL) {
+        directive = options->decide(
+            &question->cause, question->restarts, options->user);
+    }
+    if ((uint32_t)directive > TROUPE_DIRECTIVE_ESCALATE) {
+        return TROUPE_DIRECTIVE_ESCALATE;
+    }
+    /* There is no state that it could go on with. */
+    return directive == TROUPE_DIRECTIVE_RESUME &&
+                   question->cause.kind == TROUPE_EXIT_START_FAILED
+               ? TROUPE_DIRECTIVE_RESTART
+               : directive;
+}
+
+static uint64_t
+pause_ns(const struct question *question)
+{
+    const troupe_supervision *options = options_of(question);
+
+    return options->backoff != NULL
+               ? trp_backoff_delay_ns(options->backoff, question->restarts)
+               : 0;
+}
+
+/* One more restart. False: the budget does not allow it, or has no memory. */
+static bool
+spend_locked(
+    struct trp_fifo *budget, const struct question *question, uint64_t now_ns)
+{
+    const troupe_supervision *options = options_of(question);
+    const struct trp_order_entry entry = {.sequence = now_ns};
+    struct trp_order_entry oldest;
+
+    if (options->max_restarts != TROUPE_RESTARTS_UNLIMITED &&
+        trp_fifo_length(budget) >= options->max_restarts) {
+        return false;
+    }
+    if (options->max_restarts == TROUPE_RESTARTS_UNLIMITED &&
+        trp_fifo_length(budget) >= RESTARTS_TOLD) {
+        (void)trp_fifo_take_first(budget, &oldest);
+    }
+    return trp_fifo_push_last(budget, &entry);
+}
+
+/*
+ * What the directive means for the child, or for all of them. The child may
+ * have gone meanwhile, by a K. False: the budget is used up.
+ */
+static bool
+carry_out(struct troupe_self *self, struct trp_cold *cold,
+    const struct question *question, troupe_directive directive)
+{
+    static const uint8_t orders[] = {
+        [TROUPE_DIRECTIVE_RESTART] = TRP_ORDER_RESTART,
+        [TROUPE_DIRECTIVE_RESUME] = TRP_ORDER_RESUME,
+        [TROUPE_DIRECTIVE_STOP] = TRP_ORDER_STOP};
+    bool all = options_of(question)->scope == TROUPE_SCOPE_ALL_FOR_ONE;
+    struct trp_core *core = self->core;
+    struct trp_cell *cell = trp_cell_at(core, question->index);
+    uint64_t now_ns = trp_alarm_now(&core->sched);
+    struct trp_extra *parent, *child;
+    bool may = true;
+
+    trp_lock_acquire(&cold->lock);
+    parent = extra_of(cold);
+    child = extra_of(&core->cold[question->index]);
+    /* It cannot leave the tree now, so what it has is not freed. */
+    if (child != NULL &&
+        trp_cell_life(cell) == question->cause.actor.generation) {
+        if (directive == TROUPE_DIRECTIVE_RESTART) {
+            uint64_t pause = pause_ns(question);
+
+            may = spend_locked(
+                budget_of(question, parent, child), question, now_ns);
+            child->failure.due_ns =
+                pause > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + pause;
+            parent->family.due_ns = child->failure.due_ns;
+            parent->family.cause = question->cause;
+        }
+        if (may && all) {
+            order_all_locked(core, self->local, cold, orders[directive], 0);
+        } else if (may) {
+            order_locked(
+                core, self->local, question->index, orders[directive], 0);
+        }
+    }
+    trp_lock_release(&cold->lock);
+    return may;
+}
+
+enum trp_answer
+trp_failure_answer(
+    struct troupe_self *self, struct trp_cell *cell, troupe_exit *cause)
+{
+    struct trp_core *core = self->core;
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    enum trp_answer answer = TRP_ANSWER_GIVEN;
+    struct question question;
+    troupe_directive directive;
+
+    if (!take_question(core, cold, &question)) {
+        return TRP_ANSWER_NONE;
+    }
+    directive = decide(&question);
+    if (directive != TROUPE_DIRECTIVE_ESCALATE &&
+        !carry_out(self, cold, &question, directive)) {
+        directive = options_of(&question)->give_up == TROUPE_GIVE_UP_ESCALATE
+                        ? TROUPE_DIRECTIVE_ESCALATE
+                        : TROUPE_DIRECTIVE_STOP;
+        if (directive == TROUPE_DIRECTIVE_STOP) {
+            (void)carry_out(self, cold, &question, directive);
+        }
+    }
+    core->on_failed(core, &question.cause, directive, question.restarts);
+    if (directive == TROUPE_DIRECTIVE_ESCALATE) {
+        *cause = question.cause;
+        answer = TRP_ANSWER_ESCALATE;
+    }
+    trp_supervision_release(core, question.how);
+    return answer;
+}
