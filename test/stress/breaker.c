@@ -73,6 +73,9 @@ listen(troupe_breaker *breaker, troupe_breaker_state state, void *user)
     (void)breaker;
     STRESS_CHECK(
         atomic_fetch_add(&round->inside, 1) == 0, "two listen at a time");
+    if (round->told % 8 == 0) {
+        stress_spin_ns(5000);
+    }
     round->leaps += state == round->last ||
                     (round->last != TROUPE_BREAKER_HALF_OPEN &&
                         (uint32_t)state != (uint32_t)round->last + 1);
