@@ -579,7 +579,10 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
         }
     }
     free_state(core, local, cell, state_bytes(type));
-    trp_failure_forget(core, cell);
+    extra = trp_load_relaxed(&cold->extra); /* relaxed: ours */
+    if (extra != NULL && TRP_UNLIKELY(extra->failure.cause.actor.index != 0)) {
+        trp_failure_forget(core, cell); /* it has failed once */
+    }
     extra = end_life(core, cell, cold);
     drop_rules(core, cell);
     if (parent != 0) {

@@ -218,9 +218,6 @@ trp_failure_forget(struct trp_core *core, struct trp_cell *cell)
     struct trp_extra *extra = extra_of(&core->cold[index]);
     struct trp_cold *parent = &core->cold[trp_cell_parent(core, index)];
 
-    if (extra == NULL || extra->failure.cause.actor.index == 0) {
-        return; /* it has never failed */
-    }
     trp_lock_acquire(&parent->lock);
     if (extra->failure.is_reported) {
         forget_locked(core, &extra_of(parent)->family, index);

@@ -90,7 +90,10 @@ uint64_t trp_restart_due(
 /* Owner of S: the children have gone, and with them the budget they shared. */
 void trp_family_forget(struct trp_core *core, struct trp_cell *cell);
 
-/* Owner of S, about to leave the tree: what was not answered need not be. */
+/*
+ * Owner of S, has failed once, about to leave the tree: what was not answered
+ * need not be.
+ */
 void trp_failure_forget(struct trp_core *core, struct trp_cell *cell);
 
 #endif /* TRP_ACTOR_SUPERVISE_H */

@@ -140,17 +140,49 @@ take_options(struct trp_birth *birth, const troupe_spawn_options *given,
     return options.name != NULL ? check_name(options.name, call) : TROUPE_OK;
 }
 
-static troupe_status
+/* Complete copies of what the options point to. */
+struct parts {
+    troupe_mailbox_options mailbox;
+    troupe_throttle_options throttle;
+    troupe_supervision children, own;
+    troupe_backoff children_pause, own_pause;
+};
+
+TRP_COLD static troupe_status
+check_parts(struct trp_birth *birth, struct parts *parts, const char *call)
+{
+    troupe_status status = TROUPE_OK;
+
+    if (birth->mailbox != NULL) {
+        status =
+            trp_mailbox_options_check(&parts->mailbox, birth->mailbox, call);
+        birth->mailbox = &parts->mailbox;
+    }
+    if (status == TROUPE_OK && birth->throttle != NULL) {
+        status = trp_throttle_check(&parts->throttle, birth->throttle, call);
+        birth->throttle = &parts->throttle;
+    }
+    if (status == TROUPE_OK && birth->children != NULL) {
+        status = trp_supervision_check(
+            &parts->children, &parts->children_pause, birth->children, call);
+        birth->children = &parts->children;
+    }
+    if (status == TROUPE_OK && birth->own != NULL) {
+        status = trp_supervision_check(
+            &parts->own, &parts->own_pause, birth->own, call);
+        birth->own = &parts->own;
+    }
+    return status;
+}
+
+TRP_INLINE troupe_status
 spawn(struct trp_core *core, troupe_ref parent, const char *call,
     const troupe_actor_type *type, const troupe_spawn_options *options,
     troupe_ref *ref)
 {
     struct trp_local *local = trp_local_here(core);
     struct trp_birth birth = {.type = type, .kind = TRP_KIND_ACTOR};
-    troupe_mailbox_options mailbox;
-    troupe_throttle_options throttle;
-    troupe_supervision children, own;
-    troupe_backoff children_pause, own_pause;
+    struct parts parts;
     troupe_status status = check_type(type, call);
 
     if (status == TROUPE_OK && ref == NULL) {
@@ -163,22 +195,10 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     if (status == TROUPE_OK && options != NULL) {
         status = take_options(&birth, options, false, call);
     }
-    if (status == TROUPE_OK && birth.mailbox != NULL) {
-        status = trp_mailbox_options_check(&mailbox, birth.mailbox, call);
-        birth.mailbox = &mailbox;
-    }
-    if (status == TROUPE_OK && birth.throttle != NULL) {
-        status = trp_throttle_check(&throttle, birth.throttle, call);
-        birth.throttle = &throttle;
-    }
-    if (status == TROUPE_OK && birth.children != NULL) {
-        status = trp_supervision_check(
-            &children, &children_pause, birth.children, call);
-        birth.children = &children;
-    }
-    if (status == TROUPE_OK && birth.own != NULL) {
-        status = trp_supervision_check(&own, &own_pause, birth.own, call);
-        birth.own = &own;
+    if (status == TROUPE_OK &&
+        TRP_UNLIKELY(birth.mailbox != NULL || birth.throttle != NULL ||
+                     birth.children != NULL || birth.own != NULL)) {
+        status = check_parts(&birth, &parts, call);
     }
     birth.has_rules = birth.mailbox != NULL || birth.throttle != NULL ||
                       birth.stash_capacity != 0;
@@ -195,7 +215,7 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
             status, call, "name", "is taken by a sibling", "%.20s", birth.name);
     } else if (status == TROUPE_E_FAILED) {
         trp_refuse(status, call, "mailbox.custom", "did not open", "%s",
-            mailbox.custom->name);
+            parts.mailbox.custom->name);
     } else if (status == TROUPE_E_LIMIT) {
         trp_refuse(status, call, "TROUPE_MAX_ACTORS", "are alive already", "%u",
             core->cells.class[0].end - 1);
