@@ -854,6 +854,63 @@ Test(deadletter_store, passed_on_it_is_the_same_letter)
     cr_assert_eq(seen.entry[0].number, 17);
 }
 
+/* Forwards to nobody, then to `to` if there is one; else it is unhandled. */
+static troupe_verdict
+lose_and_go_on(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    troupe_ref to;
+
+    (void)msg;
+    memcpy(&to, state, sizeof to);
+    troupe_forward(self, TROUPE_NONE);
+    if (troupe_ref_is_none(to)) {
+        return TROUPE_UNHANDLED;
+    }
+    troupe_forward(self, to);
+    return TROUPE_CONTINUE;
+}
+
+/* The newest is a new one; the one before is what it was. */
+static void
+expect_lost_twice(uint64_t id)
+{
+    static struct seen got;
+
+    memset(&got, 0, sizeof got);
+    cr_assert_eq(list_all(), 2);
+    cr_assert_eq(seen.entry[0].id, id + 1);
+    cr_assert_eq(seen.entry[1].id, id);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(seen.entry[i].number, 17);
+        cr_assert_eq(
+            troupe_dead_letters_get(the_system, seen.entry[i].id, look, &got),
+            TROUPE_OK);
+        cr_assert_eq(got.entry[i].reason, seen.entry[i].reason);
+    }
+}
+
+Test(deadletter_store, lost_twice_in_one_turn_it_is_two_letters)
+{
+    lose(17);
+    cr_assert_eq(
+        replay(1, spawn_passing_on(lose_and_go_on, TROUPE_NONE)), TROUPE_OK);
+    expect_lost_twice(1);
+    cr_assert_eq(seen.entry[0].reason, TROUPE_DEAD_UNHANDLED);
+    cr_assert_eq(seen.entry[1].reason, TROUPE_DEAD_NO_SENDER);
+}
+
+Test(deadletter_store, lost_and_then_passed_on_it_may_be_lost_again)
+{
+    struct test_record record = {.answer = TROUPE_UNHANDLED};
+    troupe_ref to = test_spawn_recorder(the_system, "heir", &record);
+
+    lose(17);
+    cr_assert_eq(replay(1, spawn_passing_on(lose_and_go_on, to)), TROUPE_OK);
+    cr_assert_eq(record.count, 1);
+    expect_lost_twice(1);
+    cr_assert(troupe_ref_equal(seen.entry[0].recipient, to));
+}
+
 Test(deadletter_store, nobody_there_leaves_the_letter_as_it_was)
 {
     lose(1);
@@ -992,6 +1049,37 @@ Test(deadletter_store, a_shared_payload_that_was_told_to_one_is_kept)
     troupe_post_tell(
         the_system, test_dead_actor(the_system), &test_shared, &payload);
     /* and the end of the system drops this one */
+}
+
+static const troupe_msg_type moved_type = {sizeof(troupe_msg_type), "moved",
+    sizeof(struct test_large), TEST_TAG_OTHER, 0, test_drop};
+
+static troupe_verdict
+move_on(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    troupe_ref to;
+
+    memcpy(&to, state, sizeof to);
+    cr_assert_eq(troupe_send(self, to, &moved_type, msg->payload), TROUPE_OK);
+    return TROUPE_UNHANDLED;
+}
+
+Test(deadletter_store, a_shared_payload_that_was_moved_on_is_not_kept)
+{
+    struct test_large payload = {.owned = {&drops, 8}};
+    struct test_record record = {0};
+    troupe_ref to = test_spawn_recorder(the_system, "heir", &record);
+
+    cr_assert_eq(troupe_post(the_system, spawn_passing_on(move_on, to),
+                     &test_shared, &payload),
+        TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(record.count, 1);
+    cr_assert_eq(drops, 1, "by whom it was moved to");
+    cr_assert_eq(list_all(), 1);
+    cr_assert_not(seen.entry[0].has_payload);
+    cr_assert_eq(troupe_dead_letters_clear(the_system), 1);
+    cr_assert_eq(drops, 1);
 }
 
 static bool

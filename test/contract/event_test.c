@@ -417,6 +417,8 @@ Test(event, a_stopping_system_publishes_nothing_from_outside)
     (void)spawn_subscriber(TEST_TAG_NUMBER, &heard);
     troupe_system_request_stop(the_system);
     cr_assert_eq(publish_number(1), 0);
+    cr_assert_eq(troupe_last_error().status, TROUPE_E_CLOSED);
+    cr_assert_str_eq(troupe_last_error().call, "troupe_post_publish");
     cr_assert_eq(heard.count, 0);
 }
 
@@ -662,6 +664,40 @@ expect_no_loop(void)
     cr_assert_eq(test_counters(the_system).dead, 2);
     cr_assert_eq(test_letters.total, 2);
     cr_assert_eq(test_letters.last.tag, TROUPE_TAG_DEAD_LETTER);
+}
+
+static const troupe_msg_type moved_type = {sizeof(troupe_msg_type), "moved",
+    sizeof(struct test_large), TEST_TAG_OTHER, 0, test_drop};
+
+static troupe_ref heir;
+
+static troupe_verdict
+move_on(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    cr_assert_eq(troupe_send(self, heir, &moved_type, msg->payload), TROUPE_OK);
+    return TROUPE_UNHANDLED;
+}
+
+Test(event, a_dead_letter_whose_payload_was_moved_on_has_none)
+{
+    static const troupe_actor_type mover = {
+        .size = sizeof mover, .name = "mover", .receive = move_on};
+    struct test_large payload = {.owned = {&drops, 9}};
+    troupe_ref ref;
+
+    (void)spawn_subscriber(TROUPE_TAG_DEAD_LETTER, &heard);
+    heir = spawn_listener("heir", &other);
+    test_require(
+        troupe_system_spawn(the_system, &mover, NULL, &ref) == TROUPE_OK);
+    cr_assert_eq(
+        troupe_post(the_system, ref, &test_shared, &payload), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(other.count, 1);
+    cr_assert_eq(heard.count, 1);
+    cr_assert_eq(heard.event[0].letter_tag, TEST_TAG_SHARED);
+    cr_assert_not(heard.event[0].has_letter_payload);
+    cr_assert_eq(drops, 1);
 }
 
 static void

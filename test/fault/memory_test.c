@@ -849,6 +849,51 @@ Test(fault_memory, dead_letters_kept_and_replayed)
         &(struct scenario){prepare_nobody, run_letters, 20}, &letters);
 }
 
+/* The first box of its class comes from the heap when the pool has none. */
+static void
+lose_one(troupe_system *system, const troupe_msg_type *type)
+{
+    struct test_owned payload = {&tally.dropped, 1};
+
+    record.answer = TROUPE_UNHANDLED;
+    tally.owned += type->drop != NULL ? 1 : 0;
+    cr_assert_eq(troupe_post(system, recorder, type, &payload), TROUPE_OK);
+    test_run(system);
+}
+
+static void
+run_small_letter(troupe_system *system)
+{
+    lose_one(system, &test_owned);
+    cr_assert_leq(troupe_dead_letters_clear(system), 1);
+}
+
+Test(fault_memory, a_letter_without_its_payload)
+{
+    fail_each_with(
+        &(struct scenario){prepare_actors, run_small_letter, 2}, &letters);
+}
+
+static void
+prepare_letter(troupe_system *system)
+{
+    prepare_actors(system);
+    lose_one(system, &test_number);
+}
+
+static void
+run_replay(troupe_system *system)
+{
+    (void)is_ok(troupe_dead_letters_replay(system, 1, TROUPE_NONE));
+    test_run(system);
+    cr_assert_leq(troupe_dead_letters_clear(system), 1);
+}
+
+Test(fault_memory, a_letter_replayed)
+{
+    fail_each_with(&(struct scenario){prepare_letter, run_replay, 2}, &letters);
+}
+
 static troupe_verdict
 listen(troupe_self *self, const troupe_msg *msg, void *user)
 {
