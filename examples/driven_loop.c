@@ -57,8 +57,9 @@ on_timer(troupe_system *system, int timer, troupe_ref ticker)
 }
 
 /*
- * The system's descriptor is readable while an actor can run, so poll() needs
- * no time-out. At most 100 turns at a time keep the loop responsive.
+ * The system's descriptor is readable while an actor can run, and once a time
+ * has come for which one waits, so poll() needs no time-out. At most 100 turns
+ * at a time keep the loop responsive.
  */
 static void
 loop(troupe_system *system, int timer, troupe_ref ticker)

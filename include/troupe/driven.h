@@ -26,8 +26,10 @@ TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_run(
     troupe_system *system, uint32_t turns, troupe_run *run);
 
 /*
- * Readable while a cell can run, so a loop needs no time-out of its own: poll
- * it with -1, never read it. -1 for a system with workers or with a seed.
+ * Readable while a cell can run and once next_timer_ns has passed, so a loop
+ * needs no time-out of its own: poll it with -1, never read it. What other
+ * threads change makes it readable too, and may turn out to be nothing to run.
+ * -1 for a system with workers or with a seed.
  */
 TROUPE_API int troupe_system_fd(const troupe_system *system);
 

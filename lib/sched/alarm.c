@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/alarm.h"
 
+#include "base/error.h"
 #include "sched/submit.h"
 #include "sched/worker.h"
 
@@ -33,14 +34,17 @@ publish(struct trp_alarms *alarms, uint64_t due_ns)
     trp_store_release(&alarms->next_due_ns, due_ns); /* pairs: alarm.next */
 }
 
-/* The host, or the sleeper who carries the deadline, must look again. */
+/*
+ * The host, or the sleeper who carries the deadline, must look again. Inside a
+ * run the host does in any case, when it settles.
+ */
 static void
 announce(struct trp_sched *sched)
 {
-    if (sched->driven) {
-        trp_submit_raise(sched);
-    } else {
+    if (!sched->driven) {
         trp_idle_carry_on(sched);
+    } else if (trp_thread.worker != &sched->workers[0]) {
+        trp_submit_raise(sched);
     }
 }
 

@@ -22,12 +22,13 @@
  * that was set: nothing more is handed out.
  *
  * When. Never early. At most TRP_ALARM_GRAIN_NS late plus what the kernel takes
- * to wake a thread, if some worker sleeps. If all are busy, a worker looks at
- * the clock every 64th dispatch while an alarm is pending; that is when it sees
- * foreign posts, too. While none is pending, a dispatch costs nothing, and
- * every 64th a load. Alarms fire one at a time in the order of their due times,
- * whichever worker it is; those that are due already when they are set come
- * after those on their way. In a simulation the clock is the virtual one.
+ * to wake a thread, if some worker sleeps, or the host that drives. If all are
+ * busy, a worker looks at the clock every 64th dispatch while an alarm is
+ * pending; that is when it sees foreign posts, too. While none is pending, a
+ * dispatch costs nothing, and every 64th a load. Alarms fire one at a time in
+ * the order of their due times, whichever worker it is; those that are due
+ * already when they are set come after those on their way. In a simulation the
+ * clock is the virtual one.
  *
  * What fire() may do: submit, send, set and cancel alarms. Not block, and not
  * take long: nobody else fires meanwhile. It runs between two turns.
@@ -44,7 +45,8 @@
  *
  * Pairs
  *   alarm.next   store of next_due_ns under the lock -> load of it: only a
- *                hint; idle.carrier makes sure that it is not too old a one.
+ *                hint; idle.carrier, or driven.raised, makes sure that it is
+ * not too old a one.
  */
 
 #include "base/clock.h"
@@ -104,13 +106,20 @@ uint64_t trp_alarm_next(struct trp_sched *sched);
 
 /* --- for the scheduler ---------------------------------------------------- */
 
-/* When the thread that carries the deadline is to wake up. */
+/* When the thread that carries the deadline, or the host, is to wake up. */
 static inline uint64_t
 trp_alarm_wake_ns(uint64_t due_ns)
 {
     return due_ns > TRP_ALARM_NEVER - TRP_ALARM_GRAIN_NS
                ? TRP_ALARM_NEVER
                : (due_ns + TRP_ALARM_GRAIN_NS - 1) & ~(TRP_ALARM_GRAIN_NS - 1);
+}
+
+static inline uint64_t
+trp_alarm_next_wake(const struct trp_alarms *alarms)
+{
+    return trp_alarm_wake_ns(
+        trp_load_acquire(&alarms->next_due_ns)); /* pairs: alarm.next */
 }
 
 /*

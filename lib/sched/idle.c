@@ -260,19 +260,12 @@ poke_somebody(struct trp_sched *sched)
     }
 }
 
-static uint64_t
-next_wake_ns(struct trp_sched *sched)
-{
-    return trp_alarm_wake_ns(
-        trp_load_acquire(&sched->alarms.next_due_ns)); /* pairs: alarm.next */
-}
-
 void
 trp_idle_carry_on(struct trp_sched *sched)
 {
     uint64_t found =
         trp_add_acq_rel(&sched->idle.carrier, 0); /* pairs: idle.carrier */
-    uint64_t wake_ns = next_wake_ns(sched);
+    uint64_t wake_ns = trp_alarm_next_wake(&sched->alarms);
 
     if (wake_ns == TRP_ALARM_NEVER) {
         return;
@@ -298,7 +291,7 @@ carry(struct trp_worker *worker, uint64_t *carried)
         uint64_t found = *carried != 0 ? *carried
                                        : trp_add_acq_rel(&idle->carrier,
                                              0); /* pairs: idle.carrier */
-        uint64_t wake_ns = next_wake_ns(sched);
+        uint64_t wake_ns = trp_alarm_next_wake(&sched->alarms);
         uint64_t own = carried_until(wake_ns) + worker->index + 1;
 
         if (found == own) {

@@ -54,9 +54,9 @@ trp_sched_init(struct trp_sched *sched, struct trp_heap *heap,
             return TROUPE_E_NOMEM;
         }
     }
-    if (sched->ordered && !trp_notify_open(&sched->notify)) {
+    if (sched->ordered && !trp_alert_open(&sched->alert)) {
         return trp_refuse(TROUPE_E_SYSTEM, "troupe_system_create", "descriptor",
-            "could not be opened", "eventfd");
+            "could not be opened", "eventfd, timerfd or epoll");
     }
     return TROUPE_OK;
 }
@@ -133,7 +133,7 @@ trp_sched_fini(struct trp_sched *sched)
         sched->heap, sched->workers, sched->allocated * sizeof *sched->workers);
     sched->workers = NULL;
     sched->count = sched->allocated = 0;
-    trp_notify_close(&sched->notify);
+    trp_alert_close(&sched->alert);
 }
 
 /* Everything that waits, in the deque: what a seed draws from. */
@@ -202,25 +202,33 @@ trp_sched_runnable(struct trp_sched *sched)
     return count + (trp_load_relaxed(&worker->slot) != NULL ? 1 : 0);
 }
 
+/* Nothing can run, but for what another thread brings meanwhile. */
+static bool
+is_at_rest(struct trp_sched *sched)
+{
+    /*
+     * First the token, then the flag, then a last look: a thread that pushed or
+     * set an alarm while the flag was up did not raise, and is seen here.
+     */
+    trp_notify_clear(&sched->alert.notify);
+    trp_swap_acq_rel(&sched->raised, 0); /* pairs: driven.raised */
+    if (!trp_inject_is_empty(&sched->inject)) {
+        return false;
+    }
+    trp_alert_arm(&sched->alert, trp_alarm_next_wake(&sched->alarms));
+    return true;
+}
+
 void
 trp_sched_settle(struct trp_sched *sched)
 {
-    if (sched->notify.fd_plus_1 == 0) {
+    if (!sched->ordered ||
+        (trp_sched_runnable(sched) == 0 &&
+            !trp_alarm_is_due(&sched->alarms, trp_alarm_now(sched)) &&
+            is_at_rest(sched))) {
         return;
     }
-    if (trp_sched_runnable(sched) == 0 &&
-        !trp_alarm_is_due(&sched->alarms, trp_alarm_now(sched))) {
-        /*
-         * First the token, then the flag, then a last look: a thread that
-         * pushed while the flag was up did not raise, and is seen here.
-         */
-        trp_notify_clear(&sched->notify);
-        trp_swap_acq_rel(&sched->raised, 0); /* pairs: driven.raised */
-        if (trp_inject_is_empty(&sched->inject)) {
-            return;
-        }
-    }
     if (trp_swap_acq_rel(&sched->raised, 1) == 0) { /* pairs: driven.raised */
-        trp_notify_raise(&sched->notify);
+        trp_notify_raise(&sched->alert.notify);
     }
 }

@@ -7,8 +7,8 @@ void
 trp_submit_raise(struct trp_sched *sched)
 {
     if (trp_swap_acq_rel(&sched->raised, 1) == 0 && /* pairs: driven.raised */
-        sched->notify.fd_plus_1 != 0) {
-        trp_notify_raise(&sched->notify);
+        sched->ordered) {
+        trp_notify_raise(&sched->alert.notify);
     }
 }
 

@@ -7,7 +7,7 @@
 #include "base/align.h"
 #include "base/heap.h"
 #include "base/rng.h"
-#include "os/notify.h"
+#include "os/alert.h"
 #include "queue/deque.h"
 #include "sched/alarm.h"
 #include "sched/idle.h"
@@ -120,9 +120,9 @@ struct trp_sched {
     TRP_ATOMIC(uint32_t) go; /* futex: all threads are there, or none will be */
     TRP_ATOMIC(uint64_t) foreign_wakes; /* wakes by threads without a worker */
 
-    /* driven: readable while something can run; see trp_sched_settle() */
-    TRP_ATOMIC(uint32_t) raised;
-    struct trp_notify notify;
+    /* driven: what the host polls; see trp_sched_settle() */
+    TRP_ATOMIC(uint32_t) raised; /* somebody puts a token in, or has */
+    struct trp_alert alert;
 };
 
 /* Workers without threads. On failure the zeroed parts can be given to fini. */
@@ -148,7 +148,7 @@ void *trp_worker_thread(void *worker);
 struct trp_task *trp_sched_next_driven(struct trp_sched *sched);
 /* driven: how many wait. */
 uint32_t trp_sched_runnable(struct trp_sched *sched);
-/* driven: makes the descriptor say whether something can run. */
+/* driven: makes the descriptor say whether something can run, or when. */
 void trp_sched_settle(struct trp_sched *sched);
 
 #endif /* TRP_SCHED_WORKER_H */

@@ -85,7 +85,7 @@ int
 troupe_system_fd(const troupe_system *system)
 {
     return system != NULL && trp_core_is_alive(&system->core)
-               ? trp_notify_fd(&system->core.sched.notify)
+               ? trp_alert_fd(&system->core.sched.alert)
                : -1;
 }
 

@@ -242,6 +242,101 @@ Test(driven, a_stop_that_is_requested_makes_the_descriptor_readable)
     test_close(system);
 }
 
+/* One that takes so many messages per second, and one at once. */
+static troupe_ref
+spawn_throttled(
+    troupe_system *system, double per_second, struct test_record *record)
+{
+    troupe_throttle_options rate = TROUPE_INIT(troupe_throttle_options);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    rate.per_second = per_second;
+    rate.burst = 1;
+    options.throttle = &rate;
+    options.arg = &record;
+    options.arg_bytes = sizeof record;
+    cr_assert_eq(
+        troupe_system_spawn(system, &test_recorder, &options, &ref), TROUPE_OK);
+    return ref;
+}
+
+/* Nothing but the descriptor says when; how often it did. */
+static uint32_t
+poll_until_handled(
+    troupe_system *system, const struct test_record *record, uint32_t count)
+{
+    uint32_t polls = 0;
+
+    for (test_run(system); record->count < count; test_run(system)) {
+        struct pollfd ready = {troupe_system_fd(system), POLLIN, 0};
+
+        cr_assert_eq(poll(&ready, 1, 60000), 1, "no turn after a minute");
+        polls++;
+    }
+    return polls;
+}
+
+Test(driven, a_loop_that_polls_without_time_out_sees_that_a_time_has_come)
+{
+    troupe_system *system = test_open_driven(0);
+    struct test_record record = {0};
+    troupe_ref ref = spawn_throttled(system, 200, &record);
+
+    test_post_numbers(system, ref, 10);
+    cr_assert_leq(poll_until_handled(system, &record, 10), 9,
+        "it slept until there was something to do");
+    cr_assert_not(is_readable(system));
+    test_close(system);
+}
+
+Test(driven, the_descriptor_is_silent_until_a_time_has_come)
+{
+    troupe_system *system = test_open_driven(0);
+    struct test_record record = {0};
+    troupe_ref ref = spawn_throttled(system, 0.001, &record);
+    troupe_run run;
+
+    test_post_numbers(system, ref, 3);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(troupe_system_run(system, 0, &run), TROUPE_OK);
+        cr_assert_gt(run.next_timer_ns, TROUPE_S(60));
+        cr_assert_not(is_readable(system));
+        test_post_number(system, ref, 1);
+    }
+    cr_assert_eq(record.count, 1);
+    cr_assert_eq(troupe_post_stop_now(system, ref), TROUPE_OK);
+    cr_assert(is_readable(system));
+    test_run(system);
+    cr_assert_not(is_readable(system));
+    test_close(system);
+}
+
+static troupe_system *parents_system;
+
+static int
+destroy_in_child(void)
+{
+    return troupe_system_fd(parents_system) == -1 &&
+                   troupe_system_destroy(parents_system) == TROUPE_OK
+               ? 0
+               : 1;
+}
+
+Test(driven, a_child_that_destroys_it_does_not_silence_the_descriptor)
+{
+    troupe_system *system = test_open_driven(0);
+    struct test_record record = {0};
+    troupe_ref ref = spawn_throttled(system, 100, &record);
+
+    parents_system = system;
+    test_post_numbers(system, ref, 3);
+    test_run(system);
+    cr_assert_eq(test_in_child(destroy_in_child), 0);
+    (void)poll_until_handled(system, &record, 3);
+    test_close(system);
+}
+
 /* --- simulation ----------------------------------------------------------- */
 
 #define PLAYERS 6

@@ -11,9 +11,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 
 /*
  * The system says no: calls of the library come here first (ld --wrap), and the
@@ -47,6 +49,14 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     void *(*run)(void *), void *user);
 int __real_eventfd(unsigned int value, int flags);
 int __wrap_eventfd(unsigned int value, int flags);
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __real_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags);
+int __real_epoll_ctl(
+    int fd, int operation, int member, struct epoll_event *event);
+int __wrap_epoll_ctl(
+    int fd, int operation, int member, struct epoll_event *event);
 void *__real_mmap64(
     void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(
@@ -63,14 +73,41 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                : __real_pthread_create(thread, attributes, run, user);
 }
 
+static bool
+is_descriptor_refused(void)
+{
+    bool refused = is_refused(&descriptors);
+
+    if (refused) {
+        errno = descriptors.error;
+    }
+    return refused;
+}
+
 int
 __wrap_eventfd(unsigned int value, int flags)
 {
-    if (is_refused(&descriptors)) {
-        errno = descriptors.error;
-        return -1;
-    }
-    return __real_eventfd(value, flags);
+    return is_descriptor_refused() ? -1 : __real_eventfd(value, flags);
+}
+
+int
+__wrap_timerfd_create(int clock, int flags)
+{
+    return is_descriptor_refused() ? -1 : __real_timerfd_create(clock, flags);
+}
+
+int
+__wrap_epoll_create1(int flags)
+{
+    return is_descriptor_refused() ? -1 : __real_epoll_create1(flags);
+}
+
+int
+__wrap_epoll_ctl(int fd, int operation, int member, struct epoll_event *event)
+{
+    return is_descriptor_refused()
+               ? -1
+               : __real_epoll_ctl(fd, operation, member, event);
 }
 
 void *
@@ -285,10 +322,14 @@ Test(fault_os, no_descriptor_for_a_driven_system, .init = set_up,
     troupe_system_options options = options_of(0);
     troupe_system *system = NULL;
 
-    refuse(&descriptors, 1);
-    cr_assert_eq(troupe_system_create(&options, &system), TROUPE_E_SYSTEM);
-    cr_assert_null(system);
-    is_explained(TROUPE_E_SYSTEM, "troupe_system_create", EMFILE);
+    /* Tokens, a timer, a set, and each of the two into it. */
+    for (uint32_t nth = 1; nth <= 5; nth++) {
+        refuse(&descriptors, nth);
+        cr_assert_eq(troupe_system_create(&options, &system), TROUPE_E_SYSTEM);
+        cr_assert_null(system);
+        is_explained(TROUPE_E_SYSTEM, "troupe_system_create", EMFILE);
+        cr_assert(test_census_is(before));
+    }
 }
 
 Test(

@@ -45,4 +45,10 @@ between pingpong
 expect pingpong 'futex\(' 0
 expect pingpong 'no mark' 0
 
+between driven
+# A token in and out for each post; the timer stays armed as it is.
+expect driven 'write\(' 20
+expect driven 'read\(' 20
+expect driven 'timerfd|epoll|no mark' 0
+
 exit $failed

@@ -4,7 +4,7 @@
  * What syscalls.sh watches with strace: does one thing between two marks. A
  * mark is a write to no descriptor.
  *
- *     syscalls_probe idle | post | pingpong
+ *     syscalls_probe idle | post | pingpong | driven
  */
 #include "support/await.h"
 
@@ -44,6 +44,7 @@ settle(troupe_system *system)
     (void)poll(NULL, 0, SETTLE_MS);
 }
 
+/* 0: driven. */
 static troupe_system *
 open_system(uint32_t workers)
 {
@@ -51,7 +52,11 @@ open_system(uint32_t workers)
     troupe_system *system = NULL;
 
     options.flags = TROUPE_SYSTEM_IGNORE_ENV;
+    if (workers == 0) {
+        options.flags |= TROUPE_SYSTEM_DRIVEN;
+    }
     options.workers = workers;
+    options.log.max_level = TROUPE_LOG_ERROR;
     require(troupe_system_create(&options, &system) == TROUPE_OK, "no system");
     return system;
 }
@@ -189,6 +194,43 @@ run_pingpong(void)
     require(troupe_system_destroy(system) == TROUPE_OK, "no end");
 }
 
+static void
+run_turns(troupe_system *system)
+{
+    require(troupe_system_run(system, 0, NULL) == TROUPE_OK, "no run");
+}
+
+/* While an alarm is pending that no run changes. */
+static void
+run_driven(void)
+{
+    troupe_system *system = open_system(0);
+    troupe_throttle_options rate = TROUPE_INIT(troupe_throttle_options);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref slow = TROUPE_NONE, quick = TROUPE_NONE;
+    uint64_t zero = 0;
+
+    rate.per_second = 1e-6;
+    rate.burst = 1;
+    options.throttle = &rate;
+    require(
+        troupe_system_spawn(system, &echo_type, &options, &slow) == TROUPE_OK &&
+            troupe_system_spawn(system, &echo_type, NULL, &quick) == TROUPE_OK,
+        "no actor");
+    for (int i = 0; i < 2; i++) {
+        troupe_post_tell(system, slow, &ball, &zero);
+    }
+    run_turns(system);
+    require(troupe_depth(system, slow) == 1, "it does not wait");
+    mark("mark begin");
+    for (int i = 0; i < POSTS; i++) {
+        troupe_post_tell(system, quick, &ball, &zero);
+        run_turns(system);
+    }
+    mark("mark end");
+    require(troupe_system_destroy(system) == TROUPE_OK, "no end");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -200,8 +242,11 @@ main(int argc, char **argv)
         run_post();
     } else if (strcmp(what, "pingpong") == 0) {
         run_pingpong();
+    } else if (strcmp(what, "driven") == 0) {
+        run_driven();
     } else {
-        (void)fprintf(stderr, "usage: syscalls_probe idle|post|pingpong\n");
+        (void)fprintf(
+            stderr, "usage: syscalls_probe idle|post|pingpong|driven\n");
         return 2;
     }
     return 0;

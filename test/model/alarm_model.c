@@ -21,7 +21,6 @@
 #include "sched/worker.h"
 #include "support.h"
 
-#include <poll.h>
 #include <string.h>
 
 #define ALARMS 4
@@ -616,47 +615,54 @@ run_turns(void)
     trp_thread.worker = NULL;
 }
 
-/* Polls until the next alarm, as it is told. */
+/* Has no time-out of its own: the descriptor knows of alarms. */
 static void
 host(void *user)
 {
     (void)user;
-    for (;;) {
-        struct pollfd fd = {trp_notify_fd(&sched.notify), POLLIN, 0};
-        uint64_t next_ns, now_ns;
-        int timeout_ms = -1;
-
+    while (trp_load_acquire(&is_over) == 0) {
         run_turns();
-        next_ns = trp_alarm_next(&sched);
-        now_ns = model_clock_ns();
-        if (next_ns != TRP_ALARM_NEVER) {
-            timeout_ms =
-                next_ns > now_ns ? (int)((next_ns - now_ns) / 1000000) + 1 : 0;
-        }
-        poll(&fd, 1, timeout_ms);
-        if (trp_load_acquire(&is_over) != 0) {
-            return;
-        }
+        model_poll(trp_alert_fd(&sched.alert));
     }
+}
+
+/* Somebody sets alarms, somebody submits; then the descriptor is silent. */
+static void
+drive(void (*set_some)(void *user))
+{
+    int h, a, b;
+
+    h = model_spawn("host", host, NULL);
+    a = model_spawn("a", set_some, NULL);
+    b = model_spawn("b", submit, (void *)(uintptr_t)1);
+    model_join(a);
+    model_join(b);
+    model_await_rest();
+    MODEL_ASSERT(jobs[1].runs == 1);
+    MODEL_ASSERT(!model_is_readable(trp_alert_fd(&sched.alert)));
+    trp_store_release(&is_over, 1);
+    trp_notify_raise(&sched.alert.notify);
+    model_join(h);
 }
 
 static void
 driven(void)
 {
-    int h, a, b;
-
     begin_as(1, TRP_STEAL_OFF, true);
-    h = model_spawn("host", host, NULL);
-    a = model_spawn("a", set_two, NULL);
-    b = model_spawn("b", submit, (void *)(uintptr_t)1);
-    model_join(a);
-    model_join(b);
-    model_await_rest();
+    drive(set_two);
     MODEL_ASSERT(alarms[0].fired == 1 && alarms[2].fired == 1);
-    MODEL_ASSERT(jobs[1].runs == 1);
-    trp_store_release(&is_over, 1);
-    trp_notify_raise(&sched.notify);
-    model_join(h);
+    finish();
+}
+
+/* Those that are set inside a run. */
+static void
+driven_again(void)
+{
+    begin_as(1, TRP_STEAL_OFF, true);
+    alarms[0].act = again;
+    alarms[0].left = 3;
+    drive(set_near);
+    MODEL_ASSERT(alarms[0].fired == 4);
     finish();
 }
 
@@ -682,6 +688,7 @@ main(int argc, char **argv)
         {"move_near", move_near, 50},
         {"stop_pending", stop_pending, 50},
         {"driven", driven, 50},
+        {"driven_again", driven_again, 50},
     };
 
     model_thread_local(&trp_thread, sizeof trp_thread);

@@ -92,7 +92,7 @@ host(void *user)
 {
     (void)user;
     for (;;) {
-        model_poll(trp_notify_fd(&sched.notify));
+        model_poll(trp_alert_fd(&sched.alert));
         if (is_over) {
             return;
         }
@@ -134,9 +134,9 @@ run(void)
             "the host sleeps, and job %u ran %u of %u times", i, jobs[i].runs,
             jobs[i].submitted);
     }
-    MODEL_ASSERT(!model_is_readable(trp_notify_fd(&sched.notify)));
+    MODEL_ASSERT(!model_is_readable(trp_alert_fd(&sched.alert)));
     is_over = true;
-    trp_notify_raise(&sched.notify);
+    trp_notify_raise(&sched.alert.notify);
     model_join(h);
     trp_sched_fini(&sched);
     MODEL_ASSERT(model_heap_live() == 0);

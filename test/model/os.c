@@ -16,23 +16,38 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define FIRST_FD 1000
-#define EVENTS_MAX 4
+#define EVENTS_MAX 8
 
-/* Tokens of each event descriptor; the number is also what pollers sleep on. */
-static struct {
+/*
+ * An event descriptor has tokens, a timer a time, a set has members. Pollers
+ * sleep on the number of changes.
+ */
+struct event {
     uint32_t tokens;
+    uint32_t changes;
+    uint64_t due_ns;  /* MODEL_FOREVER: not for a time */
+    struct event *in; /* the set whose member it is */
     bool is_open;
-} events[EVENTS_MAX];
+};
+static struct event events[EVENTS_MAX];
 
 long __wrap_syscall(long number, ...);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_eventfd(unsigned initial, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+    struct itimerspec *before);
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_ctl(
+    int fd, int operation, int member, struct epoll_event *event);
 ssize_t __wrap_read(int fd, void *to, size_t bytes);
 ssize_t __wrap_write(int fd, const void *from, size_t bytes);
 int __wrap_close(int fd);
@@ -97,23 +112,22 @@ is_event(int fd)
     return fd >= FIRST_FD && fd < FIRST_FD + EVENTS_MAX;
 }
 
-static uint32_t *
-tokens_of(int fd)
+static struct event *
+event_of(int fd)
 {
     MODEL_CHECK(is_event(fd) && events[fd - FIRST_FD].is_open,
         "descriptor %d is not open", fd);
-    return &events[fd - FIRST_FD].tokens;
+    return &events[fd - FIRST_FD];
 }
 
-int
-__wrap_eventfd(unsigned initial, int flags)
+static int
+open_event(const char *name)
 {
-    MODEL_ASSERT(initial == 0 && (flags & EFD_NONBLOCK) != 0);
     for (int i = 0; i < EVENTS_MAX; i++) {
         if (!events[i].is_open) {
-            events[i].is_open = true;
-            events[i].tokens = 0;
-            model_name(&events[i].tokens, "eventfd");
+            events[i] =
+                (struct event){.due_ns = MODEL_FOREVER, .is_open = true};
+            model_name(&events[i].tokens, name);
             return FIRST_FD + i;
         }
     }
@@ -121,11 +135,65 @@ __wrap_eventfd(unsigned initial, int flags)
     return -1;
 }
 
+/* Whoever polls it, or the set that it is in, looks again. */
+static void
+tell_change(struct event *event)
+{
+    for (; event != NULL; event = event->in) {
+        model_add(
+            &event->changes, sizeof event->changes, 1, MODEL_AT("changes"));
+        model_futex_wake(&event->changes, UINT32_MAX, MODEL_AT("poll_wakes"));
+    }
+}
+
+int
+__wrap_eventfd(unsigned initial, int flags)
+{
+    MODEL_ASSERT(initial == 0 && (flags & EFD_NONBLOCK) != 0);
+    return open_event("eventfd");
+}
+
+int
+__wrap_timerfd_create(int clock, int flags)
+{
+    MODEL_ASSERT(clock == CLOCK_MONOTONIC && (flags & TFD_NONBLOCK) != 0);
+    return open_event("timerfd");
+}
+
+int
+__wrap_timerfd_settime(
+    int fd, int flags, const struct itimerspec *when, struct itimerspec *before)
+{
+    struct event *event = event_of(fd);
+    uint64_t due_ns = deadline_of(&when->it_value);
+
+    MODEL_ASSERT(flags == TFD_TIMER_ABSTIME && before == NULL);
+    model_step(MODEL_AT("timerfd_settime"));
+    event->due_ns = due_ns != 0 ? due_ns : MODEL_FOREVER;
+    tell_change(event);
+    return 0;
+}
+
+int
+__wrap_epoll_create1(int flags)
+{
+    (void)flags;
+    return open_event("epoll");
+}
+
+int
+__wrap_epoll_ctl(int fd, int operation, int member, struct epoll_event *event)
+{
+    MODEL_ASSERT(operation == EPOLL_CTL_ADD && event->events == EPOLLIN);
+    event_of(member)->in = event_of(fd);
+    return 0;
+}
+
 ssize_t
 __wrap_read(int fd, void *to, size_t bytes)
 {
-    uint64_t tokens =
-        model_swap(tokens_of(fd), sizeof(uint32_t), 0, MODEL_AT("read_tokens"));
+    uint64_t tokens = model_swap(
+        &event_of(fd)->tokens, sizeof(uint32_t), 0, MODEL_AT("read_tokens"));
 
     MODEL_ASSERT(bytes == sizeof tokens);
     if (tokens == 0) {
@@ -139,17 +207,18 @@ __wrap_read(int fd, void *to, size_t bytes)
 ssize_t
 __wrap_write(int fd, const void *from, size_t bytes)
 {
-    uint32_t *tokens;
+    struct event *event;
     uint64_t more;
 
     if (!is_event(fd)) {
         return __real_write(fd, from, bytes);
     }
-    tokens = tokens_of(fd);
+    event = event_of(fd);
     MODEL_ASSERT(bytes == sizeof more);
     memcpy(&more, from, sizeof more);
-    model_add(tokens, sizeof *tokens, more, MODEL_AT("write_tokens"));
-    model_futex_wake(tokens, UINT32_MAX, MODEL_AT("poll_wakes"));
+    model_add(
+        &event->tokens, sizeof event->tokens, more, MODEL_AT("write_tokens"));
+    tell_change(event);
     return sizeof more;
 }
 
@@ -159,16 +228,31 @@ __wrap_close(int fd)
     if (!is_event(fd)) {
         return __real_close(fd);
     }
-    *tokens_of(fd) = 0;
-    events[fd - FIRST_FD].is_open = false;
+    *event_of(fd) = (struct event){0};
     return 0;
 }
 
-/* Of one event descriptor. */
+/* A time that has come is seen; else it is the next one in *due_ns. */
+static bool
+is_ready(const struct event *event, uint64_t *due_ns)
+{
+    bool ready = event->tokens != 0 || event->due_ns <= model_clock_ns();
+
+    if (event->due_ns < *due_ns) {
+        *due_ns = event->due_ns;
+    }
+    for (int i = 0; i < EVENTS_MAX; i++) {
+        ready = ready || (events[i].is_open && events[i].in == event &&
+                             is_ready(&events[i], due_ns));
+    }
+    return ready;
+}
+
+/* Of one descriptor. */
 int
 __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
-    uint32_t *tokens = tokens_of(fds->fd);
+    struct event *event = event_of(fds->fd);
     uint64_t deadline_ns = MODEL_FOREVER;
 
     MODEL_ASSERT(count == 1 && fds->events == POLLIN);
@@ -176,14 +260,21 @@ __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
         deadline_ns =
             model_clock_ns() + (uint64_t)timeout_ms * UINT64_C(1000000);
     }
-    while (model_load(tokens, sizeof *tokens, MODEL_AT("poll")) == 0) {
+    for (;;) {
+        uint32_t seen = (uint32_t)model_load(
+            &event->changes, sizeof event->changes, MODEL_AT("poll"));
+        uint64_t until_ns = deadline_ns;
+
+        if (is_ready(event, &until_ns)) {
+            fds->revents = POLLIN;
+            return 1;
+        }
         if (!model_futex_wait(
-                tokens, 0, deadline_ns, MODEL_AT("poll_sleeps"))) {
+                &event->changes, seen, until_ns, MODEL_AT("poll_sleeps")) &&
+            model_clock_ns() >= deadline_ns) {
             return 0;
         }
     }
-    fds->revents = POLLIN;
-    return 1;
 }
 
 void
@@ -197,7 +288,9 @@ model_poll(int fd)
 bool
 model_is_readable(int fd)
 {
-    return *tokens_of(fd) != 0;
+    uint64_t due_ns = MODEL_FOREVER;
+
+    return is_ready(event_of(fd), &due_ns);
 }
 
 /* --- lib/os/thread.h ------------------------------------------------------ */

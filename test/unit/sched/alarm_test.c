@@ -393,11 +393,11 @@ Test(sched_alarm, a_million_can_be_due_at_once)
 /* --- driven --------------------------------------------------------------- */
 
 static bool
-is_readable(void)
+is_readable_within(int ms)
 {
-    struct pollfd ready = {trp_notify_fd(&sched.notify), POLLIN, 0};
+    struct pollfd ready = {trp_alert_fd(&sched.alert), POLLIN, 0};
 
-    return poll(&ready, 1, 0) == 1;
+    return poll(&ready, 1, ms) == 1;
 }
 
 static void
@@ -421,13 +421,13 @@ Test(sched_alarm, driven_turns_fire_what_is_due)
     (void)set_at(&alarms[1], TOO_LATE);
     run_turns();
     cr_assert_eq(total, 0);
-    cr_assert_not(is_readable());
+    cr_assert_not(is_readable_within(0));
     (void)set_after(&alarms[0], 0);
-    cr_assert(is_readable(), "the host must look again");
+    cr_assert(is_readable_within(0), "the host must look again");
     run_turns();
     cr_assert_eq(alarms[0].fired, 1);
     cr_assert_eq(jobs[0].runs, 1);
-    cr_assert_not(is_readable());
+    cr_assert_not(is_readable_within(0));
     cr_assert_eq(trp_alarm_next(&sched), alarms[1].due_ns);
     close_sched();
 }
@@ -442,7 +442,7 @@ set_from_outside(void *user)
     return NULL;
 }
 
-Test(sched_alarm, a_host_that_sleeps_until_the_next_one_misses_none)
+Test(sched_alarm, a_host_that_polls_without_time_out_misses_none)
 {
     pthread_t thread;
 
@@ -450,20 +450,41 @@ Test(sched_alarm, a_host_that_sleeps_until_the_next_one_misses_none)
     (void)set_at(&alarms[0], TOO_LATE);
     cr_assert_eq(pthread_create(&thread, NULL, set_from_outside, NULL), 0);
     while (atomic_load(&total) < 99) {
-        struct pollfd ready = {trp_notify_fd(&sched.notify), POLLIN, 0};
-        uint64_t now_ns, next_ns;
-
         run_turns();
-        next_ns = trp_alarm_next(&sched);
-        now_ns = trp_clock_ns();
-        if (next_ns > now_ns && atomic_load(&total) < 99) {
-            next_ns -= now_ns;
-            (void)poll(&ready, 1,
-                next_ns < TEST_DEADLINE_NS ? (int)(next_ns / MS) + 1 : 60000);
-        }
-        cr_assert_lt(trp_clock_ns(), alarms[0].due_ns);
+        cr_assert(atomic_load(&total) == 99 || is_readable_within(60000));
     }
     cr_assert_eq(pthread_join(thread, NULL), 0);
+    run_turns();
+    cr_assert_not(is_readable_within(0));
+    cr_assert_eq(alarms[0].fired, 0);
+    close_sched();
+}
+
+Test(sched_alarm, a_host_sleeps_until_the_next_one)
+{
+    uint32_t polls = 0;
+
+    open_as(1, TRP_STEAL_OFF, true);
+    for (int i = 0; i < 5; i++) {
+        (void)set_after(&alarms[i], (uint64_t)(i + 1) * 5 * MS);
+    }
+    for (run_turns(); atomic_load(&total) < 5; run_turns()) {
+        cr_assert(is_readable_within(60000));
+        polls++;
+    }
+    cr_assert_leq(polls, 5);
+    cr_assert_not(is_readable_within(0));
+    close_sched();
+}
+
+Test(sched_alarm, what_was_cancelled_wakes_no_host)
+{
+    open_as(1, TRP_STEAL_OFF, true);
+    (void)set_after(&alarms[0], MS);
+    run_turns();
+    cr_assert(trp_alarm_cancel(&sched, &alarms[0].alarm));
+    run_turns();
+    cr_assert_eq(sched.alert.armed_ns, TRP_ALARM_NEVER);
     close_sched();
 }
 

@@ -74,7 +74,7 @@ run_all(void)
 static bool
 is_readable(void)
 {
-    return test_is_readable(trp_notify_fd(&sched.notify));
+    return test_is_readable(trp_alert_fd(&sched.alert));
 }
 
 static void
@@ -178,7 +178,7 @@ Test(sched_driven, with_a_seed_there_is_no_descriptor)
     struct test_census before = test_census();
 
     open_sched(1);
-    cr_assert_eq(trp_notify_fd(&sched.notify), -1);
+    cr_assert_eq(trp_alert_fd(&sched.alert), -1);
     trp_sched_settle(&sched);
     cr_assert_eq(test_census().descriptors, before.descriptors);
     close_sched();
