@@ -6,10 +6,12 @@
  * fire. No parcel reaches another guest, those of one sender keep their order,
  * each is handled, dropped or dead, and nobody who has parcels waits for ever.
  * In a strike no token ever comes: who is to stop now does so all the same.
+ * Some hotels are driven, by a host that knows nothing but the descriptor.
  */
 #include "stress.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -28,6 +30,8 @@ struct hotel {
     troupe_system *system;
     troupe_ref clerk;
     bool is_strike;
+    bool is_driven;
+    _Atomic uint32_t at_work;      /* senders */
     _Atomic uint64_t rooms[ROOMS]; /* refs */
     _Atomic uint64_t seeds;
     _Atomic uint64_t accepted;
@@ -204,30 +208,57 @@ post_all(void *user)
             stress_spin_ns(TROUPE_US(300)); /* alarms fire meanwhile */
         }
     }
+    atomic_fetch_sub(&hotel->at_work, 1);
+    replace(sender, 0, TROUPE_NONE); /* a host that sleeps looks */
     return NULL;
 }
 
-/* Who waits for a token is not awaited: a guest that sleeps on is a hang. */
-static void
-await_handled(troupe_system *system)
+static bool
+is_posted(struct hotel *hotel)
 {
-    stress_await_idle(system);
-    while (stress_counters(system).queued != 0) {
-        sched_yield();
-    }
+    return atomic_load(&hotel->at_work) == 0;
+}
+
+static bool
+is_handled(struct hotel *hotel)
+{
+    return stress_counters(hotel->system).queued == 0;
 }
 
 /* The clerk is left. */
-static void
-await_stopped(struct hotel *hotel)
+static bool
+is_empty(struct hotel *hotel)
 {
-    for (uint32_t i = 0; i < ROOMS; i++) {
+    return stress_counters(hotel->system).actors == 1;
+}
+
+/* Whoever sleeps on although there is something to do is a hang. */
+static void
+await(struct hotel *hotel, bool (*is_over)(struct hotel *hotel))
+{
+    struct pollfd fd = {
+        .fd = troupe_system_fd(hotel->system), .events = POLLIN};
+
+    while (!is_over(hotel)) {
+        if (!hotel->is_driven) {
+            sched_yield();
+            continue;
+        }
+        (void)poll(&fd, 1, -1);
+        STRESS_CHECK(
+            troupe_system_run(hotel->system, 0, NULL) == TROUPE_OK, "a run");
+    }
+}
+
+/* With tokens; in a strike they are told to. */
+static void
+await_end(struct hotel *hotel)
+{
+    for (uint32_t i = 0; i < ROOMS && hotel->is_strike; i++) {
         (void)troupe_post_stop_now(
             hotel->system, stress_unpack(atomic_load(&hotel->rooms[i])));
     }
-    while (stress_counters(hotel->system).actors != 1) {
-        sched_yield();
-    }
+    await(hotel, hotel->is_strike ? is_empty : is_handled);
 }
 
 static uint64_t
@@ -240,6 +271,10 @@ run(struct test_rng *rng)
     troupe_counters counters;
     uint64_t accepted, handled;
 
+    hotel->is_driven = stress.workers == 0 && test_random_below(rng, 4) == 0;
+    if (hotel->is_driven) {
+        options.flags |= TROUPE_SYSTEM_DRIVEN;
+    }
     hotel->system = stress_open(&options);
     hotel->seeds = test_random(rng);
     hotel->is_strike = test_random_below(rng, 3) == 0;
@@ -247,6 +282,7 @@ run(struct test_rng *rng)
     for (uint32_t i = 0; i < ROOMS; i++) {
         move_in(hotel, NULL, i);
     }
+    hotel->at_work = threads;
     for (uint32_t i = 0; i < threads; i++) {
         senders[i] = (struct sender){.hotel = hotel,
             .id = i,
@@ -254,15 +290,13 @@ run(struct test_rng *rng)
             .rng.state = test_random(rng)};
         stress_thread(&senders[i].thread, post_all, &senders[i]);
     }
+    await(hotel, is_posted);
     for (uint32_t i = 0; i < threads; i++) {
         stress_join(senders[i].thread);
     }
     stress_await_idle(hotel->system); /* the clerk */
-    if (hotel->is_strike) {
-        await_stopped(hotel);
-    } else if (test_random_below(rng, 4) !=
-               0) { /* else a stop in the middle of it */
-        await_handled(hotel->system);
+    if (hotel->is_strike || test_random_below(rng, 4) != 0) {
+        await_end(hotel); /* else a stop in the middle of it */
     }
     STRESS_CHECK(troupe_system_stop(hotel->system) == TROUPE_OK, "a stop");
     counters = stress_counters(hotel->system);
