@@ -32,7 +32,8 @@ typedef struct troupe_dead_letter {
 
 /*
  * On the thread that lost it, many at once, outside every lock. May send; what
- * is lost while it runs is counted but not shown to it again. Must not block.
+ * its system loses on this thread while it runs is counted but not shown to it
+ * again. Must not block.
  */
 typedef void (*troupe_dead_letter_fn)(troupe_system *system,
     const troupe_dead_letter *letter, void *user) TROUPE_NOEXCEPT;

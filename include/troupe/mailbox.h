@@ -22,8 +22,8 @@ typedef enum troupe_drop_reason {
 
 /*
  * After a message was discarded, on the thread that caused it, outside every
- * lock, many threads at once. May send; what is dropped by that is counted but
- * not told again. Must not block. `msg` is borrowed.
+ * lock, many threads at once. May send; what is dropped by that in the same
+ * system is counted but not told. Must not block. `msg` is borrowed.
  */
 typedef void (*troupe_on_drop_fn)(troupe_drop_reason reason,
     const troupe_msg *msg, void *user) TROUPE_NOEXCEPT;

@@ -313,11 +313,14 @@ trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
         .replays = replay != NULL ? replay->replays : 0};
 
     core->on_dead_letter(core, local, &letter, box);
-    if (core->dead_letter.fn != NULL && trp_thread.in_hook == 0) {
-        trp_thread.in_hook = 1;
+    if (core->dead_letter.fn != NULL &&
+        !trp_is_inside(trp_thread.in_hook, core)) {
+        const struct trp_inside here = {core, trp_thread.in_hook};
+
+        trp_thread.in_hook = &here;
         core->dead_letter.fn(
             trp_system_of(core), &letter, core->dead_letter.user);
-        trp_thread.in_hook = 0;
+        trp_thread.in_hook = here.outer;
     }
 }
 

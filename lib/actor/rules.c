@@ -175,10 +175,12 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
         trp_dead_letter_show(core, local, recipient, &view,
             trp_item_box_or_null(item), TROUPE_DEAD_DROPPED);
     }
-    if (drop->fn != NULL && trp_thread.in_drop == 0) {
-        trp_thread.in_drop = 1;
+    if (drop->fn != NULL && !trp_is_inside(trp_thread.in_drop, core)) {
+        const struct trp_inside here = {core, trp_thread.in_drop};
+
+        trp_thread.in_drop = &here;
         drop->fn(reason, &view, drop->user);
-        trp_thread.in_drop = 0;
+        trp_thread.in_drop = here.outer;
     }
     trp_item_release(local, item);
 }

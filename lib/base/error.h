@@ -12,16 +12,32 @@
 
 struct trp_rng;
 
+/* A callback that runs on this thread; on the stack of whoever calls it. */
+struct trp_inside {
+    const void *core; /* whose callback it is */
+    const struct trp_inside *outer;
+};
+
 struct trp_thread {
     void *worker;        /* struct trp_worker, or NULL on a foreign thread */
     struct trp_rng *rng; /* the worker's, or NULL */
-    uint32_t in_hook;    /* inside the dead-letter hook */
-    uint32_t in_drop;    /* inside an on_drop callback */
-    troupe_error error;  /* troupe_last_error() */
+    const struct trp_inside *in_hook; /* dead-letter hooks */
+    const struct trp_inside *in_drop; /* on_drop */
+    troupe_error error;               /* troupe_last_error() */
 };
 
 extern _Thread_local struct trp_thread trp_thread
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* One of this system's is among them. */
+static inline bool
+trp_is_inside(const struct trp_inside *innermost, const void *core)
+{
+    while (innermost != NULL && innermost->core != core) {
+        innermost = innermost->outer;
+    }
+    return innermost != NULL;
+}
 
 /* Records the refusal and returns `status`. All strings but value are static.
  */

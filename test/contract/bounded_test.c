@@ -425,6 +425,42 @@ Test(bounded, on_drop_may_send_to_the_same_mailbox)
     }
 }
 
+static troupe_system *other_system;
+static troupe_ref other_target;
+
+static void
+send_elsewhere(troupe_drop_reason reason, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    drops.reason[drops.count++] = reason;
+    test_post_number(other_system, other_target, 1);
+}
+
+Test(bounded, on_drop_is_told_what_that_of_another_system_dropped)
+{
+    troupe_mailbox_options options = bounded(1, TROUPE_OVERFLOW_DROP_NEW);
+    troupe_mailbox_options other = options;
+    static struct test_record record, others;
+    troupe_system_options driven = test_options();
+
+    drops.count = 0;
+    options.on_drop = send_elsewhere;
+    drop_target = test_spawn_recorder_with(the_system, &options, &record);
+    driven.flags |= TROUPE_SYSTEM_DRIVEN;
+    other_system = test_open(&driven);
+    other.on_drop = on_drop;
+    other_target = test_spawn_recorder_with(other_system, &other, &others);
+    test_post_number(other_system, other_target, 1);
+    for (uint64_t i = 0; i < 3; i++) {
+        cr_assert_eq(post(drop_target, i), TROUPE_OK);
+    }
+    cr_assert_eq(test_counters(the_system).dropped, 2);
+    cr_assert_eq(test_counters(other_system).dropped, 2);
+    cr_assert_eq(drops.count, 4);
+    cr_assert_eq(troupe_system_destroy(other_system), TROUPE_OK);
+}
+
 static void
 stop_it(troupe_drop_reason reason, const troupe_msg *msg, void *user)
 {

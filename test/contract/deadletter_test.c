@@ -145,6 +145,52 @@ Test(deadletter, what_is_lost_in_the_hook_is_counted_and_not_shown_again)
     test_close(the_system);
 }
 
+static troupe_system *other_system;
+static uint32_t other_calls;
+
+static void
+lose_in_the_first(
+    troupe_system *system, const troupe_dead_letter *letter, void *user)
+{
+    (void)letter;
+    (void)user;
+    other_calls++;
+    cr_assert_eq(system, other_system);
+    test_post_number(the_system, hook_target, 1);
+    troupe_post_tell(the_system, TROUPE_NONE, &test_empty, NULL);
+}
+
+static void
+lose_in_the_other(
+    troupe_system *system, const troupe_dead_letter *letter, void *user)
+{
+    (void)letter;
+    (void)user;
+    hook_calls++;
+    cr_assert_eq(system, the_system);
+    troupe_post_tell(other_system, TROUPE_NONE, &test_empty, NULL);
+}
+
+Test(deadletter, a_hook_hears_of_what_the_hook_of_another_system_lost)
+{
+    struct test_record record = {0};
+
+    the_system = open_with_hook(lose_in_the_other, NULL);
+    other_system = open_with_hook(lose_in_the_first, NULL);
+    hook_target = test_spawn_recorder(the_system, NULL, &record);
+    for (uint32_t i = 1; i <= 2; i++) {
+        troupe_post_tell(the_system, TROUPE_NONE, &test_empty, NULL);
+        cr_assert_eq(hook_calls, i, "not of what was lost inside itself");
+        cr_assert_eq(other_calls, i);
+        cr_assert_eq(test_counters(the_system).dead, 2 * i);
+        cr_assert_eq(test_counters(other_system).dead, i);
+    }
+    test_run(the_system);
+    cr_assert_eq(record.count, 2);
+    cr_assert_eq(troupe_system_destroy(other_system), TROUPE_OK);
+    test_close(the_system);
+}
+
 static void
 use_the_library(
     troupe_system *system, const troupe_dead_letter *letter, void *user)
