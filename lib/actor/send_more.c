@@ -383,23 +383,25 @@ void
 trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg)
 {
     troupe_status status = check_owned(sending, msg);
+    struct trp_box *box = NULL; /* another system's is shown, not kept */
     struct trp_item item;
 
-    if (status != TROUPE_OK) {
-        if (msg != NULL) {
-            troupe_msg_free(msg);
-        }
+    if (msg == NULL || sending->core == NULL) {
+        troupe_msg_free(msg);
         return;
     }
     msg->sender = sending->sender;
-    trp_item_from_box(&item, trp_box_of(msg));
     trp_book(sending->core, sending->local, sent, 1);
-    status =
-        trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
+    if (status == TROUPE_OK) {
+        box = trp_box_of(msg);
+        trp_item_from_box(&item, box);
+        status = trp_mailbox_deliver(
+            sending->core, sending->local, sending->to, &item);
+    }
     if (status != TROUPE_OK) {
-        trp_dead_letter(sending->core, sending->local, sending->to, msg,
-            trp_box_of(msg), trp_send_reason(sending->to, status));
-        trp_box_release(sending->local, trp_box_of(msg), true);
+        trp_dead_letter(sending->core, sending->local, sending->to, msg, box,
+            trp_send_reason(sending->to, status));
+        troupe_msg_free(msg);
     }
 }
 

@@ -973,6 +973,27 @@ Test(deadletter_store, nobody_there_leaves_the_letter_as_it_was)
     cr_assert_eq(test_counters(the_system).dead, 2);
 }
 
+Test(deadletter_store, a_full_mailbox_leaves_the_letter_as_it_was)
+{
+    troupe_mailbox_options options = TROUPE_INIT(troupe_mailbox_options);
+    struct test_record record = {0};
+    troupe_ref to;
+
+    options.capacity = 1;
+    to = test_spawn_recorder_with(the_system, &options, &record);
+    test_run(the_system);
+    lose(1);
+    test_post_number(the_system, to, 2);
+    cr_assert_eq(troupe_dead_letters_replay(the_system, 1, to), TROUPE_E_FULL);
+    cr_assert_eq(list_all(), 1);
+    cr_assert_eq(seen.entry[0].id, 1);
+    cr_assert_eq(seen.entry[0].replays, 0);
+    cr_assert_not(troupe_ref_equal(seen.entry[0].recipient, to));
+    test_run(the_system);
+    cr_assert_eq(replay(1, to), TROUPE_OK);
+    cr_assert_eq(record.count, 2);
+}
+
 static uint32_t
 count_replays(troupe_ref to)
 {
@@ -1126,6 +1147,69 @@ Test(deadletter_store, a_shared_payload_that_was_moved_on_is_not_kept)
     cr_assert_not(seen.entry[0].has_payload);
     cr_assert_eq(troupe_dead_letters_clear(the_system), 1);
     cr_assert_eq(drops, 1);
+}
+
+/* Tells messages of `user` to an actor of this system. */
+static troupe_verdict
+tell_what_is_of(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    static const troupe_msg_type *const types[] = {
+        &test_number, &test_large, &test_shared};
+
+    (void)msg;
+    for (int i = 0; i < 3; i++) {
+        troupe_msg *foreign = troupe_msg_new(user, types[i], 0);
+
+        cr_assert_not_null(foreign);
+        if (types[i]->drop != NULL) {
+            *troupe_payload_mut(foreign, struct test_large) =
+                (struct test_large){.owned = {&drops, 3}};
+        } else {
+            *troupe_payload_mut(foreign, uint64_t) = 3;
+        }
+        troupe_tell_msg(self, troupe_self_ref(self), foreign);
+    }
+    return TROUPE_CONTINUE;
+}
+
+Test(deadletter_store, a_tell_of_a_message_of_another_system_is_refused)
+{
+    troupe_system *other = test_open_driven(0);
+    troupe_ref doer = test_spawn_doer(the_system, NULL);
+    troupe_counters counters;
+
+    test_run(the_system);
+    counters = test_counters(the_system);
+    test_do(the_system, doer, tell_what_is_of, other);
+    cr_assert_eq(drops, 2);
+    cr_assert_eq(test_counters(the_system).sent, counters.sent + 4);
+    cr_assert_eq(test_counters(the_system).dead, 3);
+    cr_assert_eq(test_counters(other).dead, 0);
+    cr_assert_eq(troupe_system_destroy(other), TROUPE_OK);
+    cr_assert_eq(list_all(), 3);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(seen.entry[i].reason, TROUPE_DEAD_REFUSED);
+        cr_assert(troupe_ref_equal(seen.entry[i].recipient, doer));
+        cr_assert(troupe_ref_equal(seen.entry[i].sender, doer));
+        cr_assert_eq(seen.entry[i].has_payload, i == 2, "a copy");
+    }
+    cr_assert_eq(seen.entry[2].number, 3);
+    cr_assert_eq(troupe_dead_letters_clear(the_system), 3);
+    cr_assert_eq(drops, 2);
+}
+
+Test(deadletter_store, a_pointer_to_no_bytes_is_kept_as_an_empty_message)
+{
+    struct test_record record = {0};
+    troupe_ref to = test_spawn_recorder(the_system, "r", &record);
+    uint64_t number = 1;
+
+    troupe_post_tell(the_system, to, &test_bytes, &number);
+    cr_assert_eq(list_all(), 1);
+    cr_assert_eq(seen.entry[0].bytes, 0);
+    cr_assert_eq(replay(1, TROUPE_NONE), TROUPE_OK);
+    cr_assert_eq(record.count, 1);
+    cr_assert_eq(record.entry[0].bytes, 0);
 }
 
 static bool
