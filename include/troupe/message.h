@@ -24,7 +24,9 @@ enum {
 /*
  * Describes a kind of message. Static and const; the library keeps the
  * pointer. Two descriptors with one tag and equal bytes are the same type, so
- * a `static const` in a header works across source files.
+ * a `static const` in a header works across source files. Flags that do not
+ * exist are E_INVALID for messages that are posted, owned, larger than 16 bytes
+ * or own something; the sends of small ones do not look.
  */
 typedef struct troupe_msg_type {
     size_t size;         /* TROUPE_OPTIONS(troupe_msg_type) */

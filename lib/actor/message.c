@@ -271,6 +271,11 @@ trp_message_check(const char *call, const troupe_msg_type *type,
         return trp_refuse(TROUPE_E_INVALID, call, "type.tag",
             "must be between 1 and 0xfffffeff", "%u", type->tag);
     }
+    if ((type->flags &
+            ~(uint32_t)(TROUPE_MSG_UNDROPPABLE | TROUPE_MSG_SHARED)) != 0) {
+        return trp_refuse(TROUPE_E_INVALID, call, "type.flags",
+            "must be TROUPE_MSG_*", "0x%x", type->flags);
+    }
     if (((uint64_t)(uintptr_t)type & ~TRP_MARK_TYPE) != 0) {
         return trp_refuse(TROUPE_E_INVALID, call, "type",
             "must lie below 2^48 in memory", "%p", (const void *)type);
