@@ -111,8 +111,9 @@ TROUPE_API troupe_status troupe_dead_letters_get(troupe_system *system,
  * the same id with one replay more and the recipient it was sent to last.
  * Checked in this order: E_STATE no store, E_CLOSED the system is stopping,
  * E_MISSING no such id, E_INVALID its payload was not kept, E_LIMIT replayed
- * max_replays times, to whomever, E_DEAD nobody there. E_NOMEM as for any send.
- * Whatever is refused stays in the store as it was. Any thread.
+ * max_replays times, to whomever, E_DEAD nobody there. E_NOMEM and E_FULL as
+ * for any send. Whatever is refused stays in the store as it was; but list, get
+ * and clear do not see a letter while a replay tries to send it. Any thread.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_dead_letters_replay(
     troupe_system *system, uint64_t id, troupe_ref to);

@@ -56,9 +56,12 @@ TROUPE_API troupe_status troupe_unsubscribe(troupe_self *self, troupe_tag tag);
 /*
  * To all who subscribed by now, in the order in which they did; how many
  * accepted it. As with a tell, what the payload owns is taken: a type with a
- * drop must be TROUPE_MSG_SHARED. 0 with a record in troupe_last_error(): the
- * message is wrong and nobody got it, or (post) the system is stopping; the
- * payload is the caller's still.
+ * drop must be TROUPE_MSG_SHARED.
+ *
+ * 0 is also the answer to a message that is wrong (E_INVALID, E_STATE) and, of
+ * post, of a system that is stopping (E_CLOSED): nobody got it, and the payload
+ * is the caller's still. Then call and status in troupe_last_error() say so,
+ * and go on to do so until the next refusal on this thread.
  */
 TROUPE_API size_t troupe_publish(
     troupe_self *self, const troupe_msg_type *type, const void *payload);

@@ -9,8 +9,8 @@ TROUPE_BEGIN_DECLS
 /*
  * Who hears of a refusal is the whole difference between the two families:
  *
- *   send, post   report it: TROUPE_E_DEAD, _CLOSED, _NOMEM, _INVALID. Nothing
- *                was sent, no dead letter is made.
+ *   send, post   report it: TROUPE_E_DEAD, _FULL, _CLOSED, _NOMEM, _INVALID,
+ *                _STATE. Nothing was sent, no dead letter is made.
  *   tell, reply, forward   return nothing: a refused message becomes a counted
  *                dead letter. For telemetry and for answers nobody waits for.
  *
