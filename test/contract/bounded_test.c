@@ -142,7 +142,7 @@ Test(bounded, reject_tells_the_sender_who_keeps_the_message)
 Test(bounded, reject_is_the_default)
 {
     troupe_mailbox_options options = TROUPE_INIT(troupe_mailbox_options);
-    struct test_record record = {0};
+    static struct test_record record;
     troupe_ref ref;
 
     options.capacity = 1;
@@ -516,7 +516,7 @@ Test(bounded, what_a_dropped_message_owned_is_freed_once)
 Test(bounded, what_a_rejected_message_owns_is_the_senders)
 {
     troupe_mailbox_options options = bounded(1, TROUPE_OVERFLOW_REJECT);
-    struct test_record record = {0};
+    static struct test_record record;
     _Atomic uint64_t freed = 0;
     struct test_large payload = {.owned = {&freed, 1}};
     troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);

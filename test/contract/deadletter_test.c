@@ -947,7 +947,7 @@ Test(deadletter_store, lost_twice_in_one_turn_it_is_two_letters)
 
 Test(deadletter_store, lost_and_then_passed_on_it_may_be_lost_again)
 {
-    struct test_record record = {.answer = TROUPE_UNHANDLED};
+    static struct test_record record = {.answer = TROUPE_UNHANDLED};
     troupe_ref to = test_spawn_recorder(the_system, "heir", &record);
 
     lose(17);
@@ -976,7 +976,7 @@ Test(deadletter_store, nobody_there_leaves_the_letter_as_it_was)
 Test(deadletter_store, a_full_mailbox_leaves_the_letter_as_it_was)
 {
     troupe_mailbox_options options = TROUPE_INIT(troupe_mailbox_options);
-    struct test_record record = {0};
+    static struct test_record record;
     troupe_ref to;
 
     options.capacity = 1;
@@ -1134,7 +1134,7 @@ move_on(troupe_self *self, void *state, const troupe_msg *msg)
 Test(deadletter_store, a_shared_payload_that_was_moved_on_is_not_kept)
 {
     struct test_large payload = {.owned = {&drops, 8}};
-    struct test_record record = {0};
+    static struct test_record record;
     troupe_ref to = test_spawn_recorder(the_system, "heir", &record);
 
     cr_assert_eq(troupe_post(the_system, spawn_passing_on(move_on, to),
@@ -1200,7 +1200,7 @@ Test(deadletter_store, a_tell_of_a_message_of_another_system_is_refused)
 
 Test(deadletter_store, a_pointer_to_no_bytes_is_kept_as_an_empty_message)
 {
-    struct test_record record = {0};
+    static struct test_record record;
     troupe_ref to = test_spawn_recorder(the_system, "r", &record);
     uint64_t number = 1;
 
