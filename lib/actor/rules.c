@@ -467,7 +467,7 @@ admit(struct arrival *arrival, enum trp_form form)
 
 /* The user's rank; older ones are ahead by what they have waited. */
 static double
-rank_of(struct arrival *arrival, bool *asked)
+rank_of(struct arrival *arrival)
 {
     struct trp_rules *rules = arrival->rules;
     /* pairs: rules.life, all of them. */
@@ -481,7 +481,6 @@ rank_of(struct arrival *arrival, bool *asked)
     double rank;
     troupe_msg view;
 
-    *asked = false;
     if (!is_still(arrival) ||
         (arrival->entry.item.mark & TRP_MARK_CONTROL) != 0) {
         return (double)NAN;
@@ -490,7 +489,6 @@ rank_of(struct arrival *arrival, bool *asked)
     if (view.type->tag >= TROUPE_TAG_RESERVED) {
         return (double)NAN; /* the library's own */
     }
-    *asked = true;
     rank = priority(&view, user);
     if (isnan(rank) && unrankable != NULL) {
         unrankable(&view, user);
@@ -524,8 +522,8 @@ deliver_locked(
 
     arrival->entry.item = *item;
     if (form == TRP_FORM_ORDERED) {
-        arrival->entry.rank =
-            needs_rank(arrival) ? rank_of(arrival, &asked) : (double)NAN;
+        asked = needs_rank(arrival);
+        arrival->entry.rank = asked ? rank_of(arrival) : (double)NAN;
     } else if (form == TRP_FORM_CUSTOM &&
                (item->mark & TRP_MARK_CONTROL) == 0) {
         box = trp_item_own(arrival->core, arrival->local, &arrival->entry.item);
