@@ -592,3 +592,30 @@ Test(stash, with_priorities_and_reject_it_is_all_or_nothing)
     tell(ref, CMD_UNSTASH, 0);
     CHECK(21, 22, 11, 12);
 }
+
+/* Undroppable ones that come back before them take no room of theirs. */
+Test(stash, with_priorities_and_reject_nothing_is_dropped)
+{
+    troupe_mailbox_options options = bounded(4, TROUPE_OVERFLOW_REJECT);
+    troupe_ref ref;
+
+    options.priority = rank_of;
+    ref = spawn(&options, 0);
+    tell(ref, CMD_SHUT, 0);
+    test_run(the_system);
+    for (uint64_t i = 0; i < 2; i++) {
+        cr_assert_eq(troupe_post(the_system, ref, &vital, &i), TROUPE_OK);
+        test_run(the_system);
+    }
+    cr_assert_eq(post(ref, 11), TROUPE_OK);
+    cr_assert_eq(post(ref, 12), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(actor.left, 4);
+    tell(ref, CMD_OPEN, 0);
+    cr_assert_eq(post(ref, 21), TROUPE_OK);
+    cr_assert_eq(post(ref, 22), TROUPE_OK);
+    CHECK(0, 1, 11, 12, 21, 22);
+    cr_assert_eq(actor.last, TROUPE_OK);
+    cr_assert_eq(drops.count, 0);
+    cr_assert_eq(test_counters(the_system).dropped, 0);
+}
