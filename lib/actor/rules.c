@@ -619,29 +619,41 @@ trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
 
 /* --- the owner ------------------------------------------------------------ */
 
-/* Of the two the one that is first. */
-static bool
-take_head(struct trp_rules *rules, struct trp_order_entry *entry)
+static enum trp_pop
+popped(bool one)
+{
+    return one ? TRP_POP_ONE : TRP_POP_NONE;
+}
+
+/* Of the two the one that is first; `is_free`: or COSTS if that is droppable.
+ */
+static enum trp_pop
+take_head(struct trp_rules *rules, struct trp_order_entry *entry, bool is_free)
 {
     const struct trp_order_entry *drop = trp_fifo_first(&rules->queue);
     const struct trp_order_entry *keep = trp_fifo_first(&rules->kept_queue);
 
     if (keep != NULL && (drop == NULL || keep->sequence < drop->sequence)) {
-        return trp_fifo_take_first(&rules->kept_queue, entry);
+        return popped(trp_fifo_take_first(&rules->kept_queue, entry));
     }
-    return trp_fifo_take_first(&rules->queue, entry);
+    return is_free && drop != NULL
+               ? TRP_POP_COSTS
+               : popped(trp_fifo_take_first(&rules->queue, entry));
 }
 
-static bool
-take_ordered(struct trp_rules *rules, struct trp_order_entry *entry)
+static enum trp_pop
+take_ordered(
+    struct trp_rules *rules, struct trp_order_entry *entry, bool is_free)
 {
     const struct trp_order_entry *drop = trp_order_first(&rules->order);
     const struct trp_order_entry *keep = trp_order_first(&rules->kept_order);
 
     if (keep != NULL && (drop == NULL || trp_order_is_before(keep, drop))) {
-        return trp_order_take_first(&rules->kept_order, entry);
+        return popped(trp_order_take_first(&rules->kept_order, entry));
     }
-    return trp_order_take_first(&rules->order, entry);
+    return is_free && drop != NULL
+               ? TRP_POP_COSTS
+               : popped(trp_order_take_first(&rules->order, entry));
 }
 
 static bool
@@ -661,29 +673,29 @@ take_custom(struct trp_rules *rules, struct trp_order_entry *entry)
     return false;
 }
 
-static bool
-take(struct trp_rules *rules, struct trp_item *item)
+static enum trp_pop
+take(struct trp_rules *rules, struct trp_item *item, bool is_free)
 {
     struct trp_order_entry entry = {0};
-    bool got = false;
+    enum trp_pop got = TRP_POP_NONE;
 
     trp_lock_acquire(&rules->lock);
     switch (
         (enum trp_form)trp_load_relaxed(&rules->form)) { /* relaxed: owner */
     case TRP_FORM_HEAD:
-        got = take_head(rules, &entry);
+        got = take_head(rules, &entry, is_free);
         break;
     case TRP_FORM_ORDERED:
-        got = take_ordered(rules, &entry);
+        got = take_ordered(rules, &entry, is_free);
         break;
     case TRP_FORM_CUSTOM:
-        got = take_custom(rules, &entry);
+        got = popped(take_custom(rules, &entry));
         break;
     case TRP_FORM_PLAIN:
     case TRP_FORM_BOUNDED:
         break;
     }
-    if (got) {
+    if (got == TRP_POP_ONE) {
         trp_rules_add_length(rules, UINT32_MAX);
     }
     trp_lock_release(&rules->lock);
@@ -705,19 +717,53 @@ trp_rules_pop_slow(struct trp_rules *rules, struct trp_item *item)
         rules->sequence = entry.sequence;
         return true;
     }
-    return take(rules, item);
+    return take(rules, item, false) == TRP_POP_ONE;
 }
 
-bool
-trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item)
+/* What the user's mailbox gave waits for its token before all others. */
+static enum trp_pop
+take_custom_free(struct trp_rules *rules, struct trp_item *item)
 {
+    enum trp_pop got = take(rules, item, true);
     struct trp_order_entry entry = {rules->rank, rules->sequence, *item};
 
-    if (!trp_fifo_push_first(&rules->replay, &entry)) {
-        return false;
+    if (got != TRP_POP_ONE || trp_item_is_kept(item) ||
+        !trp_fifo_push_first(&rules->replay, &entry)) {
+        return got;
     }
     trp_rules_add_front(rules, 1);
-    return true;
+    return TRP_POP_COSTS;
+}
+
+enum trp_pop
+trp_rules_pop_free(struct trp_cell *cell, struct trp_rules *rules,
+    struct trp_cursor *cursor, struct trp_item *item)
+{
+    if (trp_fifo_length(&rules->replay) != 0) {
+        return trp_item_is_kept(&trp_fifo_first(&rules->replay)->item)
+                   ? popped(trp_rules_pop_slow(rules, item))
+                   : TRP_POP_COSTS;
+    }
+    if (trp_rules_have_lock(rules)) {
+        return trp_load_relaxed(&rules->form) == TRP_FORM_CUSTOM /* relaxed:
+                                                                    owner */
+                   ? take_custom_free(rules, item)
+                   : take(rules, item, true);
+    }
+    for (;;) {
+        item->mark = trp_load_acquire(
+            &trp_cursor_slot(cursor)->mark); /* pairs: ring.slot */
+        if (item->mark != TRP_MARK_SKIP) {
+            break;
+        }
+        trp_rules_note_skip(rules);
+        (void)trp_ring_pop(cursor, &cell->ring, item);
+        trp_cursor_publish(cursor, &cell->ring);
+    }
+    if (item->mark != 0 && !trp_item_is_kept(item)) {
+        return TRP_POP_COSTS;
+    }
+    return popped(trp_rules_pop(cell, rules, cursor, item));
 }
 
 bool

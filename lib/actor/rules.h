@@ -184,6 +184,13 @@ void trp_rules_read_drop(struct trp_rules *rules, struct trp_drop *drop);
 
 /* Owner of S, from here on. */
 
+/* What is popped next is a ticket without a message. */
+static inline void
+trp_rules_note_skip(struct trp_rules *rules)
+{
+    trp_rules_add_front(rules, 1); /* before its ticket is free */
+}
+
 /* Of what was put back, or from under the lock. False: none now. */
 bool trp_rules_pop_slow(struct trp_rules *rules, struct trp_item *item);
 
@@ -200,7 +207,7 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
             &trp_cursor_slot(cursor)->mark); /* pairs: ring.slot */
 
         if (TRP_UNLIKELY(mark == TRP_MARK_SKIP)) {
-            trp_rules_add_front(rules, 1); /* before its ticket is free */
+            trp_rules_note_skip(rules);
         }
         if (!trp_ring_pop(cursor, &cell->ring, item)) {
             return false;
@@ -214,6 +221,16 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
     }
 }
 
+enum trp_pop { TRP_POP_NONE, TRP_POP_ONE, TRP_POP_COSTS };
+
+/*
+ * The same without a token: COSTS, the next one needs one, and stays where it
+ * is. Only a CUSTOM one has to be asked for it first; then it comes before all
+ * others, or is ONE after all if there is no memory: too early, but not lost.
+ */
+enum trp_pop trp_rules_pop_free(struct trp_cell *cell, struct trp_rules *rules,
+    struct trp_cursor *cursor, struct trp_item *item);
+
 /*
  * A turn begins. A token was taken, or there is none. Waits for one: true, the
  * cell is not ours any more; false, somebody has told it something.
@@ -221,13 +238,17 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
 void trp_throttle_begin(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
 bool trp_throttle_take(struct trp_core *core, struct trp_rules *rules);
+/* The token is not needed after all. */
+static inline void
+trp_throttle_give(struct trp_rules *rules)
+{
+    rules->tokens += 1;
+}
 /* The owner's one alarm: it looks again then. Cancelled by the next turn. */
 void trp_rules_set_alarm(struct trp_core *core, struct trp_cell *cell,
     struct trp_rules *rules, uint64_t due_ns);
 bool trp_throttle_park(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
-/* Before all others again: it was popped and not handled. False: no memory. */
-bool trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item);
 
 /* Nothing could be popped. True: S is clear, the cell is not ours any more. */
 bool trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules);

@@ -336,3 +336,42 @@ Test(custom, what_prepend_refuses_stays_in_the_stash)
     test_run(the_system);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STASH], 2);
 }
+
+/* --- the throttle --------------------------------------------------------- */
+
+/* It had to be asked for a message to know whether that costs a token. */
+Test(custom, what_it_gave_waits_for_its_token_before_all_others)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_throttle_options throttle = TROUPE_INIT(troupe_throttle_options);
+    struct test_record record = {0};
+    struct test_record *where = &record;
+    troupe_ref ref;
+
+    test_close(the_system);
+    the_system = test_open_driven(3); /* virtual time */
+    throttle.per_second = 1;
+    throttle.burst = 1;
+    spawn.throttle = &throttle;
+    spawn.mailbox = &options;
+    spawn.arg = &where;
+    spawn.arg_bytes = sizeof where;
+    cr_assert_eq(troupe_system_spawn(the_system, &test_recorder, &spawn, &ref),
+        TROUPE_OK);
+    for (uint64_t i = 0; i < 3; i++) {
+        cr_assert_eq(post(ref, i), TROUPE_OK);
+    }
+    test_run(the_system); /* 2, and 1 waits */
+    cr_assert_eq(troupe_depth(the_system, ref), 2);
+    cr_assert_eq(post(ref, 3), TROUPE_OK);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(
+            troupe_system_advance(the_system, TROUPE_MS(1001)), TROUPE_OK);
+        test_run(the_system);
+    }
+    cr_assert_eq(record.count, 4);
+    cr_assert_eq(record.entry[0].number, 2);
+    cr_assert_eq(record.entry[1].number, 1);
+    cr_assert_eq(record.entry[2].number, 3);
+    cr_assert_eq(record.entry[3].number, 0);
+}
