@@ -79,6 +79,7 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
         &rules->priority_user, o->priority_user);       /* pairs: rules.life */
     trp_store_release(&rules->ageing_ns, o->ageing_ns); /* pairs: rules.life */
     rules->stops = 0;
+    rules->is_barren = false;
     rules->next = rules->first = FIRST_SEQUENCE;
     trp_fifo_init(&rules->queue, &core->heap);
     trp_fifo_init(&rules->kept_queue, &core->heap);
@@ -541,6 +542,7 @@ deliver_locked(
         status = TROUPE_E_STATE; /* was full before, and is not now */
     } else {
         status = admit(arrival, form);
+        rules->is_barren = rules->is_barren && status != TROUPE_OK;
         /* In one step, for those who read it without the lock. */
         if (status == TROUPE_OK && !arrival->has_victim) {
             trp_rules_add_length(rules, 1);
@@ -698,6 +700,7 @@ take(struct trp_rules *rules, struct trp_item *item, bool is_free)
     if (got == TRP_POP_ONE) {
         trp_rules_add_length(rules, UINT32_MAX);
     }
+    rules->is_barren = got == TRP_POP_NONE;
     trp_lock_release(&rules->lock);
     *item = entry.item;
     rules->rank = entry.rank;
@@ -772,7 +775,8 @@ trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules)
     bool idle = false;
 
     trp_lock_acquire(&rules->lock);
-    if (LENGTH(rules) == 0) {
+    /* A custom one that forgets a message must not keep a worker busy. */
+    if (LENGTH(rules) == 0 || rules->is_barren) {
         uint64_t word =
             trp_load_acquire(&cell->ring.word); /* pairs: ring.claim */
 

@@ -29,7 +29,8 @@
  *
  * Invariants
  *   R1  With the lock held: S is set if anything waits; only the owner clears
- *       S, with the lock held and nothing waiting.
+ *       S, with the lock held and nothing waiting. What a custom mailbox counts
+ *       and does not give is not waiting until the next arrival (is_barren).
  *   R2  X is set with the lock held: an arrival is in before that, or refused.
  *   R3  What the owner has put back keeps S set: it does not go idle.
  *   R4  A bounded ring never holds more droppable messages than its limit; kept
@@ -80,6 +81,7 @@ struct trp_rules {
     /* under the lock */
     struct trp_lock lock;
     uint32_t stops; /* CUSTOM: they wait until it is empty */
+    bool is_barren; /* CUSTOM: gave nothing since the last arrival */
     uint64_t next;  /* sequence of the next arrival */
     uint64_t first; /* of what was put back before all others, counts down */
     struct trp_fifo queue, kept_queue;

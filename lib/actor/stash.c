@@ -449,6 +449,7 @@ put_back_custom(struct batch *batch)
         }
     }
     trp_rules_add_length(rules, length);
+    rules->is_barren = false;
     trp_lock_release(&rules->lock);
     keep_rest(batch);
     finish(batch);

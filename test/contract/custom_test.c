@@ -11,13 +11,15 @@
 
 static troupe_system *the_system;
 
-enum { MOST = 16 };
+enum { MOST = 64 };
 
 static struct {
     uint32_t opened, closed, limit;
     bool may_open;
-    bool full_of_memory; /* enqueue answers E_NOMEM */
-    bool evicts;         /* the oldest goes when it is full */
+    troupe_status refusal; /* if not OK: the answer of all three ways in */
+    bool evicts;           /* the oldest goes when it is full */
+    bool withholds;        /* dequeue() answers NULL, as if it had forgotten */
+    uint32_t asked;        /* so often */
 } how;
 
 struct lifo {
@@ -46,8 +48,8 @@ lifo_enqueue(void *box, troupe_msg *msg, troupe_msg **evicted)
 {
     struct lifo *lifo = box;
 
-    if (how.full_of_memory) {
-        return TROUPE_E_NOMEM;
+    if (how.refusal != TROUPE_OK) {
+        return how.refusal;
     }
     if (lifo->count >= how.limit) {
         if (!how.evicts) {
@@ -65,9 +67,10 @@ lifo_enqueue_undroppable(void *box, troupe_msg *msg)
 {
     struct lifo *lifo = box;
 
-    if (lifo->count == 2 * MOST) {
-        return TROUPE_E_NOMEM;
+    if (how.refusal != TROUPE_OK) {
+        return how.refusal;
     }
+    cr_assert_lt(lifo->count, 2 * MOST);
     lifo->msg[lifo->count++] = msg;
     return TROUPE_OK;
 }
@@ -77,7 +80,8 @@ lifo_dequeue(void *box)
 {
     struct lifo *lifo = box;
 
-    return lifo->count != 0 ? lifo->msg[--lifo->count] : NULL;
+    cr_assert_lt(how.asked++, 10000, "it must not be asked for ever");
+    return lifo->count != 0 && !how.withholds ? lifo->msg[--lifo->count] : NULL;
 }
 
 static size_t
@@ -173,7 +177,7 @@ Test(custom, what_it_refuses_stays_the_senders)
     cr_assert_eq(
         troupe_post(the_system, ref, &test_owned, &payload), TROUPE_E_FULL);
     cr_assert_eq(troupe_post_msg(the_system, ref, msg), TROUPE_E_FULL);
-    how.full_of_memory = true;
+    how.refusal = TROUPE_E_NOMEM;
     cr_assert_eq(troupe_post_msg(the_system, ref, msg), TROUPE_E_NOMEM);
     cr_assert_eq(freed, 0);
     troupe_msg_free(msg);
@@ -335,6 +339,56 @@ Test(custom, what_prepend_refuses_stays_in_the_stash)
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STASH], 2);
+}
+
+/* --- one that breaks its promise ------------------------------------------ */
+
+/* A run that has come to rest. */
+static void
+check_rests(void)
+{
+    troupe_run run;
+
+    cr_assert_eq(troupe_system_run(the_system, 0, &run), TROUPE_OK);
+    cr_assert_lt(run.turns, 10);
+    cr_assert_eq(run.runnable, 0);
+}
+
+Test(custom, one_that_does_not_give_what_it_has_costs_no_processor)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    how.withholds = true;
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    cr_assert_eq(post(ref, 2), TROUPE_OK);
+    check_rests();
+    cr_assert_eq(record.count, 0);
+    cr_assert_eq(test_counters(the_system).queued, 2); /* the loss */
+    cr_assert_eq(troupe_depth(the_system, ref), 2);
+    how.refusal = TROUPE_E_FULL;
+    cr_assert_eq(post(ref, 3), TROUPE_E_FULL); /* nothing has come */
+    check_rests();
+    how.refusal = TROUPE_OK;
+    how.withholds = false;
+    cr_assert_eq(post(ref, 3), TROUPE_OK); /* asks again */
+    test_run(the_system);
+    cr_assert_eq(record.count, 3);
+}
+
+Test(custom, one_that_does_not_give_what_it_has_can_be_stopped)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    how.withholds = true;
+    check_rests();
+    cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
+    how.withholds = false;
+    test_run(the_system);
+    cr_assert_eq(record.stopped, 1);
+    cr_assert_eq(test_letters.total, 1);
 }
 
 /* --- the throttle --------------------------------------------------------- */
