@@ -64,6 +64,7 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     /* relaxed: known by the ticket, ring.front. */
     trp_store_relaxed(&rules->bound.front, 0);
     trp_store_relaxed(&rules->length, 0); /* relaxed: under the lock later */
+    trp_store_relaxed(&rules->taken, 0);  /* relaxed: statistic */
     /* pairs: rules.life, all of them. */
     trp_store_release(&rules->form, (uint8_t)form_of(options));
     trp_store_release(
@@ -699,6 +700,7 @@ take(struct trp_rules *rules, struct trp_item *item, bool is_free)
     }
     if (got == TRP_POP_ONE) {
         trp_rules_add_length(rules, UINT32_MAX);
+        trp_rules_add_taken(rules, 1);
     }
     rules->is_barren = got == TRP_POP_NONE;
     trp_lock_release(&rules->lock);
@@ -715,6 +717,7 @@ trp_rules_pop_slow(struct trp_rules *rules, struct trp_item *item)
 
     if (trp_fifo_take_first(&rules->replay, &entry)) {
         trp_rules_add_front(rules, UINT32_MAX);
+        trp_rules_add_taken(rules, 1);
         *item = entry.item;
         rules->rank = entry.rank;
         rules->sequence = entry.sequence;
@@ -735,6 +738,7 @@ take_custom_free(struct trp_rules *rules, struct trp_item *item)
         return got;
     }
     trp_rules_add_front(rules, 1);
+    trp_rules_add_taken(rules, UINT64_MAX);
     return TRP_POP_COSTS;
 }
 

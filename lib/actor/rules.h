@@ -70,7 +70,9 @@ struct trp_rules {
     TRP_ATOMIC(uint8_t) overflow;
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint32_t) length; /* of the locked forms; under the lock */
-    TRP_ATOMIC(uint32_t) warn;   /* depth; UINT32_MAX = never */
+    /* handled less what the head of the ring says, modulo 2^64; owner */
+    TRP_ATOMIC(uint64_t) taken;
+    TRP_ATOMIC(uint32_t) warn; /* depth; UINT32_MAX = never */
     TRP_ATOMIC(troupe_on_drop_fn) on_drop;
     TRP_ATOMIC(void *) drop_user;
     TRP_ATOMIC(troupe_priority_fn) priority;
@@ -163,6 +165,14 @@ trp_rules_add_front(struct trp_rules *rules, uint32_t more)
         trp_load_relaxed(&rules->bound.front) + more);
 }
 
+/* Owner. For troupe_inspect(): so many that the head of the ring misses. */
+static inline void
+trp_rules_add_taken(struct trp_rules *rules, uint64_t more)
+{
+    /* relaxed, both: a statistic that the owner alone writes. */
+    trp_store_relaxed(&rules->taken, trp_load_relaxed(&rules->taken) + more);
+}
+
 /* Senders must come here: not for PLAIN. */
 static inline bool
 trp_rules_are_strict(const struct trp_rules *rules)
@@ -191,6 +201,7 @@ static inline void
 trp_rules_note_skip(struct trp_rules *rules)
 {
     trp_rules_add_front(rules, 1); /* before its ticket is free */
+    trp_rules_add_taken(rules, UINT64_MAX);
 }
 
 /* Of what was put back, or from under the lock. False: none now. */

@@ -12,6 +12,7 @@ static void
 unhandle(struct troupe_self *self)
 {
     trp_count(&self->local->books.handled, UINT64_MAX);
+    trp_rules_add_taken(trp_rules_of(self->core, self->cell), UINT64_MAX);
 }
 
 static void
