@@ -423,7 +423,7 @@ admit_custom(struct arrival *arrival)
                  : custom->enqueue(rules->box,
                        &trp_item_box(&arrival->entry.item)->msg, &evicted);
     if (status != TROUPE_OK) {
-        return status == TROUPE_E_NOMEM ? status : TROUPE_E_FULL;
+        return trp_rules_refusal(status);
     }
     if (evicted != NULL) {
         struct trp_item victim;

@@ -173,6 +173,13 @@ trp_rules_add_taken(struct trp_rules *rules, uint64_t more)
     trp_store_relaxed(&rules->taken, trp_load_relaxed(&rules->taken) + more);
 }
 
+/* What a custom mailbox says when it does not keep a message. */
+static inline troupe_status
+trp_rules_refusal(troupe_status status)
+{
+    return status == TROUPE_E_NOMEM ? status : TROUPE_E_FULL;
+}
+
 /* Senders must come here: not for PLAIN. */
 static inline bool
 trp_rules_are_strict(const struct trp_rules *rules)

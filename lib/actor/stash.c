@@ -377,24 +377,20 @@ put_back_ordered(struct batch *batch)
     return status;
 }
 
-/* What was not taken stays, before what was not in the batch. */
+/* What was not taken stays, in order: it closes up with what was not asked for.
+ */
 static void
 keep_rest(struct batch *batch)
 {
     struct trp_fifo *stash = &batch->rules->stash;
-    uint32_t others = trp_fifo_length(stash) - batch->count;
-    struct trp_order_entry entry;
+    uint32_t gone = batch->count;
 
-    for (; batch->count > 0; batch->count--) {
-        (void)trp_fifo_take_first(stash, &entry);
-        if (!is_given_up(&entry)) {
-            (void)trp_fifo_push_last(stash, &entry);
+    for (uint32_t i = batch->count; i > 0; i--) {
+        if (!is_given_up(trp_fifo_at(stash, i - 1))) {
+            *trp_fifo_at(stash, --gone) = *trp_fifo_at(stash, i - 1);
         }
     }
-    for (; others > 0; others--) {
-        (void)trp_fifo_take_first(stash, &entry);
-        (void)trp_fifo_push_last(stash, &entry);
-    }
+    batch->count = gone;
 }
 
 /*
@@ -454,7 +450,7 @@ put_back_custom(struct batch *batch)
     trp_lock_release(&rules->lock);
     keep_rest(batch);
     finish(batch);
-    return status;
+    return status == TROUPE_OK ? status : trp_rules_refusal(status);
 }
 
 static troupe_status

@@ -429,3 +429,137 @@ Test(custom, what_it_gave_waits_for_its_token_before_all_others)
     cr_assert_eq(record.entry[2].number, 3);
     cr_assert_eq(record.entry[3].number, 0);
 }
+
+/* --- the way back --------------------------------------------------------- */
+
+/* Stashes; an empty message opens it, and says how many to put back. */
+static struct {
+    bool shut;
+    uint32_t limit, left, count;
+    uint64_t number[16];
+    troupe_status last;
+} gate;
+
+static troupe_verdict
+pass_gate(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_is(msg, &test_empty)) {
+        gate.shut = false;
+        gate.last = troupe_unstash(self, gate.limit);
+        gate.left = troupe_stash_length(self);
+    } else if (gate.shut) {
+        cr_assert_eq(troupe_stash(self), TROUPE_OK);
+    } else {
+        gate.number[gate.count++] = *troupe_payload(msg, uint64_t);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type gate_type = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "gate",
+    .receive = pass_gate};
+
+/* With 0 .. count - 1 in its stash; the odd ones are undroppable if asked. */
+static troupe_ref
+spawn_gate(uint64_t count, bool with_vital)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    memset(&gate, 0, sizeof gate);
+    gate.shut = true;
+    spawn.mailbox = &options;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &gate_type, &spawn, &ref), TROUPE_OK);
+    for (uint64_t i = 0; i < count; i++) {
+        cr_assert_eq(troupe_post(the_system, ref,
+                         with_vital && i % 2 != 0 ? &vital : &test_number, &i),
+            TROUPE_OK);
+        test_run(the_system);
+    }
+    return ref;
+}
+
+static void
+open_gate(troupe_ref ref, troupe_status refusal, uint32_t limit)
+{
+    gate.limit = limit;
+    cr_assert_eq(troupe_post(the_system, ref, &test_empty, NULL), TROUPE_OK);
+    how.refusal = refusal;
+    test_run(the_system);
+    how.refusal = TROUPE_OK;
+}
+
+static void
+check_gate(const uint64_t *numbers, uint32_t count)
+{
+    cr_assert_eq(gate.count, count, "%u came", gate.count);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(gate.number[i], numbers[i], "the %uth is %u", i,
+            (unsigned)gate.number[i]);
+    }
+}
+
+#define CHECK_GATE(...)                                                        \
+    check_gate((const uint64_t[]){__VA_ARGS__},                                \
+        sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+Test(custom, undroppable_ones_come_back_by_their_own_way)
+{
+    troupe_ref ref = spawn_gate(4, true);
+
+    open_gate(ref, TROUPE_OK, 0);
+    cr_assert_eq(gate.last, TROUPE_OK);
+    CHECK_GATE(0, 2, 3, 1); /* 1 and 3 lie below: last in, first out */
+    cr_assert_eq(test_counters(the_system).queued, 0);
+}
+
+Test(custom, what_prepend_evicts_is_a_drop)
+{
+    troupe_ref ref = spawn_gate(3, false);
+
+    how.limit = 2;
+    how.evicts = true;
+    open_gate(ref, TROUPE_OK, 0);
+    cr_assert_eq(gate.last, TROUPE_OK);
+    cr_assert_eq(gate.left, 0);
+    CHECK_GATE(0, 1);
+    cr_assert_eq(drops, 1);
+    cr_assert_eq(last_reason, TROUPE_DROP_HEAD);
+    cr_assert_eq(test_counters(the_system).dropped, 1);
+    cr_assert_eq(troupe_depth(the_system, ref), 0);
+}
+
+Test(custom, the_rest_stays_in_the_stash_in_its_order)
+{
+    troupe_ref ref = spawn_gate(6, false);
+
+    how.limit = 2;
+    open_gate(ref, TROUPE_OK, 4); /* 3 and 2 come back */
+    cr_assert_eq(gate.last, TROUPE_E_FULL);
+    cr_assert_eq(gate.left, 4);
+    how.limit = MOST;
+    open_gate(ref, TROUPE_OK, 0);
+    cr_assert_eq(gate.last, TROUPE_OK);
+    CHECK_GATE(2, 3, 0, 1, 4, 5);
+}
+
+Test(custom, whatever_it_answers_to_a_replay_is_full_or_no_memory)
+{
+    static const troupe_status answers[] = {
+        TROUPE_E_INVALID, TROUPE_E_FULL, TROUPE_E_NOMEM};
+
+    for (int i = 0; i < 6; i++) {
+        troupe_status answer = answers[i / 2];
+        troupe_ref ref = spawn_gate(2, i % 2 != 0);
+
+        open_gate(ref, answer, 0);
+        cr_assert_eq(gate.last,
+            answer == TROUPE_E_NOMEM ? TROUPE_E_NOMEM : TROUPE_E_FULL);
+        cr_assert_eq(gate.left, 2);
+        cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
+        test_run(the_system);
+    }
+}
