@@ -315,6 +315,23 @@ Test(throttle, begins_and_ends_while_the_actor_runs)
     cr_assert_eq(counted, 5);
 }
 
+/* The stop waits in line already: it did not know that it had to wait. */
+Test(throttle, begun_while_the_system_stops_does_not_make_it_wait)
+{
+    troupe_throttle_options options = rate(0.001, 1);
+    troupe_ref ref = test_spawn_doer(the_system, NULL);
+
+    counted = 0;
+    test_run(the_system);
+    test_do_later(the_system, ref, lift, &options);
+    test_do_later(the_system, ref, count, NULL);
+    test_do_later(the_system, ref, count, NULL);
+    troupe_system_request_stop(the_system);
+    cr_assert_eq(troupe_system_run(the_system, 0, NULL), TROUPE_E_CLOSED);
+    cr_assert_eq(counted, 0);
+    cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 2);
+}
+
 Test(throttle, a_rate_that_makes_no_sense_is_refused)
 {
     static const double rates[] = {0, -1, (double)NAN, (double)INFINITY};
