@@ -501,12 +501,12 @@ look_after(struct turn *turn, uint32_t left)
 static enum next
 pause_ruled(struct turn *turn, struct trp_rules *rules)
 {
+    trp_mailbox_rearm(turn->core, turn->cell);
     if (!trp_rules_have_lock(rules)) {
         return pause_turn(turn);
     }
     book(turn);
     turn->cell->used_up = 0;
-    trp_mailbox_rearm(turn->core, turn->cell);
     if (trp_rules_idle(turn->cell, rules)) {
         return NEXT_GONE;
     }
@@ -518,6 +518,7 @@ TRP_COLD static enum next
 await_token(struct turn *turn, struct trp_rules *rules)
 {
     book(turn);
+    trp_mailbox_rearm(turn->core, turn->cell);
     if (trp_throttle_park(turn->core, turn->cell, rules)) {
         return NEXT_GONE;
     }
