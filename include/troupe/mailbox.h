@@ -104,7 +104,10 @@ struct troupe_custom_mailbox {
     const char *name;
     /* Once per actor, in its spawn, with custom_user; NULL = E_FAILED. */
     void *(*open)(void *user)TROUPE_NOEXCEPT;
-    /* At the actor's end, empty: what was left was dequeued before. */
+    /*
+     * At the actor's end, empty: what was left was dequeued before. Not in a
+     * forked child, which may have been made in the middle of a call.
+     */
     void (*close)(void *box) TROUPE_NOEXCEPT;
     /* OK = kept. E_NOMEM, or E_FULL and any other = refused, to the sender. */
     troupe_status (*enqueue)(
