@@ -31,7 +31,8 @@
  *   R1  With the lock held: S is set if anything waits; only the owner clears
  *       S, with the lock held and nothing waiting. What a custom mailbox counts
  *       and does not give is not waiting until the next arrival (is_barren).
- *   R2  X is set with the lock held: an arrival is in before that, or refused.
+ *   R2  X is set before the owner's last look under the lock: an arrival is in
+ *       before that look, or refused.
  *   R3  What the owner has put back keeps S set: it does not go idle.
  *   R4  A bounded ring never holds more droppable messages than its limit; kept
  *       ones may exceed it.
