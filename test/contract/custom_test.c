@@ -430,6 +430,23 @@ Test(custom, what_it_gave_waits_for_its_token_before_all_others)
     cr_assert_eq(record.entry[3].number, 0);
 }
 
+/* Scenario 28; notices are undroppable messages. */
+Test(custom, one_of_capacity_1_gets_100_undroppable_messages)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    how.limit = 1;
+    cr_assert_eq(post(ref, 0), TROUPE_OK);
+    for (uint64_t i = 0; i < 100; i++) {
+        cr_assert_eq(troupe_post(the_system, ref, &vital, &i), TROUPE_OK);
+        cr_assert_eq(post(ref, 0), TROUPE_E_FULL);
+    }
+    test_run(the_system);
+    cr_assert_eq(record.count, 101);
+    cr_assert_eq(drops, 0);
+}
+
 /* --- the way back --------------------------------------------------------- */
 
 /* Stashes; an empty message opens it, and says how many to put back. */
