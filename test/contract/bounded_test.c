@@ -149,6 +149,8 @@ Test(bounded, reject_is_the_default)
     ref = test_spawn_recorder_with(the_system, &options, &record);
     cr_assert_eq(post(ref, 1), TROUPE_OK);
     cr_assert_eq(post(ref, 2), TROUPE_E_FULL);
+    test_run(the_system);
+    CHECK_NUMBERS(&record, 1);
 }
 
 Test(bounded, drop_new_discards_the_arrival)
@@ -557,6 +559,8 @@ Test(bounded, what_a_rejected_message_owns_is_the_senders)
         troupe_post(the_system, ref, &test_large, &payload), TROUPE_E_FULL);
     cr_assert_eq(
         troupe_post(the_system, ref, &test_owned, &payload), TROUPE_E_FULL);
+    test_run(the_system);
+    cr_assert_eq(record.count, 1);
     cr_assert_eq(freed, 0);
 }
 

@@ -351,6 +351,8 @@ Test(inspect, dump_shows_workers_and_the_deepest_mailboxes)
     cr_assert_not_null(strstr(dumped, "worker"), "%s", dumped);
     cr_assert_not_null(strstr(dumped, "321"), "%s", dumped);
     cr_assert_not_null(strstr(dumped, "recorder"), "%s", dumped);
+    test_run(the_system);
+    cr_assert_eq(record.count, 321);
 }
 
 Test(inspect, dump_to_a_bad_descriptor_is_survived)
