@@ -90,8 +90,9 @@ teardown(void)
     for (int i = 0; i < 100; i++) {
         test_post_number(the_system, ref, 1);
     }
-    cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
-    cr_assert_eq(record.count, before + 100);
+    test_require(
+        troupe_system_await_idle(the_system, TROUPE_S(60)) == TROUPE_OK);
+    test_require(record.count == before + 100);
     troupe_port_close(port);
     test_close(the_system);
 }
