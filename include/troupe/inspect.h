@@ -20,7 +20,7 @@ typedef struct troupe_actor_info {
     troupe_ref parent;
     troupe_actor_state state;
     uint32_t depth;
-    uint64_t handled; /* messages taken from its mailbox */
+    uint64_t handled; /* messages taken from its mailbox and not stashed */
     const char *path;
     const char *type; /* "" for /user, /system and ports */
 } troupe_actor_info;

@@ -62,7 +62,10 @@ typedef struct troupe_custom_mailbox troupe_custom_mailbox;
  * Undroppable messages (death notices, TROUPE_MSG_UNDROPPABLE) keep their place
  * in line and count as waiting, but are exempt from all of this: capacity,
  * overflow, throttle. So does a troupe_stop() that waits in line; in a priority
- * mailbox it is the last of all.
+ * mailbox it is the last of all, and a custom one has to be empty before.
+ *
+ * `drop_user` and `priority_user` have to live until the system is destroyed: a
+ * sender may still be in a call when the actor has stopped.
  */
 typedef struct troupe_mailbox_options {
     size_t size;
@@ -96,6 +99,8 @@ typedef struct troupe_mailbox_options {
  * - `*evicted` is NULL when enqueue() and prepend() are called. At most one
  *   message goes that way, maybe `msg` itself; it counts as dropped, with all
  *   that the options say of drops. Never an undroppable one.
+ * - A troupe_stop() that waits in line is not in it: it comes when dequeue()
+ *   says NULL. While others keep it filled it does not come.
  * - Messages of one sender keep their order, unless another order is the point
  *   of the mailbox.
  */
@@ -104,7 +109,10 @@ struct troupe_custom_mailbox {
     const char *name;
     /* Once per actor, in its spawn, with custom_user; NULL = E_FAILED. */
     void *(*open)(void *user)TROUPE_NOEXCEPT;
-    /* At the actor's end, empty: what was left was dequeued before. */
+    /*
+     * At the actor's end, empty: what was left was dequeued before. Not in a
+     * forked child, which may have been made in the middle of a call.
+     */
     void (*close)(void *box) TROUPE_NOEXCEPT;
     /* OK = kept. E_NOMEM, or E_FULL and any other = refused, to the sender. */
     troupe_status (*enqueue)(

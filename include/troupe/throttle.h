@@ -17,7 +17,8 @@ typedef enum troupe_excess {
  * their place in line. While it waits for a token an actor uses no processor;
  * what waits counts in its depth, and is not waited for by
  * troupe_system_await_idle(). A system that stops does not wait for the tokens:
- * what is queued becomes dead letters.
+ * what is queued becomes dead letters. An actor that throttles itself after
+ * that has begun ends with the message at hand.
  */
 typedef struct troupe_throttle_options {
     size_t size;

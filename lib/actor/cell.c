@@ -634,6 +634,9 @@ trp_core_fini_cells(struct trp_core *core)
         if (trp_cell_is_visible(cell)) {
             free_state(core, NULL, cell,
                 state_bytes(trp_load_relaxed(&cold->type))); /* relaxed: same */
+            if (trp_rules_of(core, cell) != NULL) { /* a forked child */
+                trp_rules_of(core, cell)->box = NULL;
+            }
             drop_rules(core, cell);
         }
         if (extra != NULL) {

@@ -70,7 +70,8 @@ trp_mailbox_rearm(struct trp_core *core, struct trp_cell *cell)
         /* relaxed: constant in a life. */
         warn = trp_load_relaxed(&rules->warn);
     }
-    if (depth < warn / 2) {
+    /* Half of it, rounded up. */
+    if (depth < warn - warn / 2) {
         trp_store_relaxed(&cold->warned, 0); /* relaxed: as above */
     }
 }

@@ -64,6 +64,7 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     /* relaxed: known by the ticket, ring.front. */
     trp_store_relaxed(&rules->bound.front, 0);
     trp_store_relaxed(&rules->length, 0); /* relaxed: under the lock later */
+    trp_store_relaxed(&rules->taken, 0);  /* relaxed: statistic */
     /* pairs: rules.life, all of them. */
     trp_store_release(&rules->form, (uint8_t)form_of(options));
     trp_store_release(
@@ -79,6 +80,7 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
         &rules->priority_user, o->priority_user);       /* pairs: rules.life */
     trp_store_release(&rules->ageing_ns, o->ageing_ns); /* pairs: rules.life */
     rules->stops = 0;
+    rules->is_barren = false;
     rules->next = rules->first = FIRST_SEQUENCE;
     trp_fifo_init(&rules->queue, &core->heap);
     trp_fifo_init(&rules->kept_queue, &core->heap);
@@ -421,7 +423,7 @@ admit_custom(struct arrival *arrival)
                  : custom->enqueue(rules->box,
                        &trp_item_box(&arrival->entry.item)->msg, &evicted);
     if (status != TROUPE_OK) {
-        return status == TROUPE_E_NOMEM ? status : TROUPE_E_FULL;
+        return trp_rules_refusal(status);
     }
     if (evicted != NULL) {
         struct trp_item victim;
@@ -467,7 +469,7 @@ admit(struct arrival *arrival, enum trp_form form)
 
 /* The user's rank; older ones are ahead by what they have waited. */
 static double
-rank_of(struct arrival *arrival, bool *asked)
+rank_of(struct arrival *arrival)
 {
     struct trp_rules *rules = arrival->rules;
     /* pairs: rules.life, all of them. */
@@ -481,7 +483,6 @@ rank_of(struct arrival *arrival, bool *asked)
     double rank;
     troupe_msg view;
 
-    *asked = false;
     if (!is_still(arrival) ||
         (arrival->entry.item.mark & TRP_MARK_CONTROL) != 0) {
         return (double)NAN;
@@ -490,7 +491,6 @@ rank_of(struct arrival *arrival, bool *asked)
     if (view.type->tag >= TROUPE_TAG_RESERVED) {
         return (double)NAN; /* the library's own */
     }
-    *asked = true;
     rank = priority(&view, user);
     if (isnan(rank) && unrankable != NULL) {
         unrankable(&view, user);
@@ -524,8 +524,8 @@ deliver_locked(
 
     arrival->entry.item = *item;
     if (form == TRP_FORM_ORDERED) {
-        arrival->entry.rank =
-            needs_rank(arrival) ? rank_of(arrival, &asked) : (double)NAN;
+        asked = needs_rank(arrival);
+        arrival->entry.rank = asked ? rank_of(arrival) : (double)NAN;
     } else if (form == TRP_FORM_CUSTOM &&
                (item->mark & TRP_MARK_CONTROL) == 0) {
         box = trp_item_own(arrival->core, arrival->local, &arrival->entry.item);
@@ -543,6 +543,7 @@ deliver_locked(
         status = TROUPE_E_STATE; /* was full before, and is not now */
     } else {
         status = admit(arrival, form);
+        rules->is_barren = rules->is_barren && status != TROUPE_OK;
         /* In one step, for those who read it without the lock. */
         if (status == TROUPE_OK && !arrival->has_victim) {
             trp_rules_add_length(rules, 1);
@@ -621,29 +622,41 @@ trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
 
 /* --- the owner ------------------------------------------------------------ */
 
-/* Of the two the one that is first. */
-static bool
-take_head(struct trp_rules *rules, struct trp_order_entry *entry)
+static enum trp_pop
+popped(bool one)
+{
+    return one ? TRP_POP_ONE : TRP_POP_NONE;
+}
+
+/* Of the two the one that is first; `is_free`: or COSTS if that is droppable.
+ */
+static enum trp_pop
+take_head(struct trp_rules *rules, struct trp_order_entry *entry, bool is_free)
 {
     const struct trp_order_entry *drop = trp_fifo_first(&rules->queue);
     const struct trp_order_entry *keep = trp_fifo_first(&rules->kept_queue);
 
     if (keep != NULL && (drop == NULL || keep->sequence < drop->sequence)) {
-        return trp_fifo_take_first(&rules->kept_queue, entry);
+        return popped(trp_fifo_take_first(&rules->kept_queue, entry));
     }
-    return trp_fifo_take_first(&rules->queue, entry);
+    return is_free && drop != NULL
+               ? TRP_POP_COSTS
+               : popped(trp_fifo_take_first(&rules->queue, entry));
 }
 
-static bool
-take_ordered(struct trp_rules *rules, struct trp_order_entry *entry)
+static enum trp_pop
+take_ordered(
+    struct trp_rules *rules, struct trp_order_entry *entry, bool is_free)
 {
     const struct trp_order_entry *drop = trp_order_first(&rules->order);
     const struct trp_order_entry *keep = trp_order_first(&rules->kept_order);
 
     if (keep != NULL && (drop == NULL || trp_order_is_before(keep, drop))) {
-        return trp_order_take_first(&rules->kept_order, entry);
+        return popped(trp_order_take_first(&rules->kept_order, entry));
     }
-    return trp_order_take_first(&rules->order, entry);
+    return is_free && drop != NULL
+               ? TRP_POP_COSTS
+               : popped(trp_order_take_first(&rules->order, entry));
 }
 
 static bool
@@ -663,31 +676,33 @@ take_custom(struct trp_rules *rules, struct trp_order_entry *entry)
     return false;
 }
 
-static bool
-take(struct trp_rules *rules, struct trp_item *item)
+static enum trp_pop
+take(struct trp_rules *rules, struct trp_item *item, bool is_free)
 {
     struct trp_order_entry entry = {0};
-    bool got = false;
+    enum trp_pop got = TRP_POP_NONE;
 
     trp_lock_acquire(&rules->lock);
     switch (
         (enum trp_form)trp_load_relaxed(&rules->form)) { /* relaxed: owner */
     case TRP_FORM_HEAD:
-        got = take_head(rules, &entry);
+        got = take_head(rules, &entry, is_free);
         break;
     case TRP_FORM_ORDERED:
-        got = take_ordered(rules, &entry);
+        got = take_ordered(rules, &entry, is_free);
         break;
     case TRP_FORM_CUSTOM:
-        got = take_custom(rules, &entry);
+        got = popped(take_custom(rules, &entry));
         break;
     case TRP_FORM_PLAIN:
     case TRP_FORM_BOUNDED:
         break;
     }
-    if (got) {
+    if (got == TRP_POP_ONE) {
         trp_rules_add_length(rules, UINT32_MAX);
+        trp_rules_add_taken(rules, 1);
     }
+    rules->is_barren = got == TRP_POP_NONE;
     trp_lock_release(&rules->lock);
     *item = entry.item;
     rules->rank = entry.rank;
@@ -702,24 +717,60 @@ trp_rules_pop_slow(struct trp_rules *rules, struct trp_item *item)
 
     if (trp_fifo_take_first(&rules->replay, &entry)) {
         trp_rules_add_front(rules, UINT32_MAX);
+        trp_rules_add_taken(rules, 1);
         *item = entry.item;
         rules->rank = entry.rank;
         rules->sequence = entry.sequence;
         return true;
     }
-    return take(rules, item);
+    return take(rules, item, false) == TRP_POP_ONE;
 }
 
-bool
-trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item)
+/* What the user's mailbox gave waits for its token before all others. */
+static enum trp_pop
+take_custom_free(struct trp_rules *rules, struct trp_item *item)
 {
+    enum trp_pop got = take(rules, item, true);
     struct trp_order_entry entry = {rules->rank, rules->sequence, *item};
 
-    if (!trp_fifo_push_first(&rules->replay, &entry)) {
-        return false;
+    if (got != TRP_POP_ONE || trp_item_is_kept(item) ||
+        !trp_fifo_push_first(&rules->replay, &entry)) {
+        return got;
     }
     trp_rules_add_front(rules, 1);
-    return true;
+    trp_rules_add_taken(rules, UINT64_MAX);
+    return TRP_POP_COSTS;
+}
+
+enum trp_pop
+trp_rules_pop_free(struct trp_cell *cell, struct trp_rules *rules,
+    struct trp_cursor *cursor, struct trp_item *item)
+{
+    if (trp_fifo_length(&rules->replay) != 0) {
+        return trp_item_is_kept(&trp_fifo_first(&rules->replay)->item)
+                   ? popped(trp_rules_pop_slow(rules, item))
+                   : TRP_POP_COSTS;
+    }
+    if (trp_rules_have_lock(rules)) {
+        return trp_load_relaxed(&rules->form) == TRP_FORM_CUSTOM /* relaxed:
+                                                                    owner */
+                   ? take_custom_free(rules, item)
+                   : take(rules, item, true);
+    }
+    for (;;) {
+        item->mark = trp_load_acquire(
+            &trp_cursor_slot(cursor)->mark); /* pairs: ring.slot */
+        if (item->mark != TRP_MARK_SKIP) {
+            break;
+        }
+        trp_rules_note_skip(rules);
+        (void)trp_ring_pop(cursor, &cell->ring, item);
+        trp_cursor_publish(cursor, &cell->ring);
+    }
+    if (item->mark != 0 && !trp_item_is_kept(item)) {
+        return TRP_POP_COSTS;
+    }
+    return popped(trp_rules_pop(cell, rules, cursor, item));
 }
 
 bool
@@ -728,7 +779,8 @@ trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules)
     bool idle = false;
 
     trp_lock_acquire(&rules->lock);
-    if (LENGTH(rules) == 0) {
+    /* A custom one that forgets a message must not keep a worker busy. */
+    if (LENGTH(rules) == 0 || rules->is_barren) {
         uint64_t word =
             trp_load_acquire(&cell->ring.word); /* pairs: ring.claim */
 

@@ -29,8 +29,10 @@
  *
  * Invariants
  *   R1  With the lock held: S is set if anything waits; only the owner clears
- *       S, with the lock held and nothing waiting.
- *   R2  X is set with the lock held: an arrival is in before that, or refused.
+ *       S, with the lock held and nothing waiting. What a custom mailbox counts
+ *       and does not give is not waiting until the next arrival (is_barren).
+ *   R2  X is set before the owner's last look under the lock: an arrival is in
+ *       before that look, or refused.
  *   R3  What the owner has put back keeps S set: it does not go idle.
  *   R4  A bounded ring never holds more droppable messages than its limit; kept
  *       ones may exceed it.
@@ -69,7 +71,9 @@ struct trp_rules {
     TRP_ATOMIC(uint8_t) overflow;
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint32_t) length; /* of the locked forms; under the lock */
-    TRP_ATOMIC(uint32_t) warn;   /* depth; UINT32_MAX = never */
+    /* handled less what the head of the ring says, modulo 2^64; owner */
+    TRP_ATOMIC(uint64_t) taken;
+    TRP_ATOMIC(uint32_t) warn; /* depth; UINT32_MAX = never */
     TRP_ATOMIC(troupe_on_drop_fn) on_drop;
     TRP_ATOMIC(void *) drop_user;
     TRP_ATOMIC(troupe_priority_fn) priority;
@@ -80,6 +84,7 @@ struct trp_rules {
     /* under the lock */
     struct trp_lock lock;
     uint32_t stops; /* CUSTOM: they wait until it is empty */
+    bool is_barren; /* CUSTOM: gave nothing since the last arrival */
     uint64_t next;  /* sequence of the next arrival */
     uint64_t first; /* of what was put back before all others, counts down */
     struct trp_fifo queue, kept_queue;
@@ -161,6 +166,21 @@ trp_rules_add_front(struct trp_rules *rules, uint32_t more)
         trp_load_relaxed(&rules->bound.front) + more);
 }
 
+/* Owner. For troupe_inspect(): so many that the head of the ring misses. */
+static inline void
+trp_rules_add_taken(struct trp_rules *rules, uint64_t more)
+{
+    /* relaxed, both: a statistic that the owner alone writes. */
+    trp_store_relaxed(&rules->taken, trp_load_relaxed(&rules->taken) + more);
+}
+
+/* What a custom mailbox says when it does not keep a message. */
+static inline troupe_status
+trp_rules_refusal(troupe_status status)
+{
+    return status == TROUPE_E_NOMEM ? status : TROUPE_E_FULL;
+}
+
 /* Senders must come here: not for PLAIN. */
 static inline bool
 trp_rules_are_strict(const struct trp_rules *rules)
@@ -184,6 +204,14 @@ void trp_rules_read_drop(struct trp_rules *rules, struct trp_drop *drop);
 
 /* Owner of S, from here on. */
 
+/* What is popped next is a ticket without a message. */
+static inline void
+trp_rules_note_skip(struct trp_rules *rules)
+{
+    trp_rules_add_front(rules, 1); /* before its ticket is free */
+    trp_rules_add_taken(rules, UINT64_MAX);
+}
+
 /* Of what was put back, or from under the lock. False: none now. */
 bool trp_rules_pop_slow(struct trp_rules *rules, struct trp_item *item);
 
@@ -200,7 +228,7 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
             &trp_cursor_slot(cursor)->mark); /* pairs: ring.slot */
 
         if (TRP_UNLIKELY(mark == TRP_MARK_SKIP)) {
-            trp_rules_add_front(rules, 1); /* before its ticket is free */
+            trp_rules_note_skip(rules);
         }
         if (!trp_ring_pop(cursor, &cell->ring, item)) {
             return false;
@@ -214,6 +242,16 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
     }
 }
 
+enum trp_pop { TRP_POP_NONE, TRP_POP_ONE, TRP_POP_COSTS };
+
+/*
+ * The same without a token: COSTS, the next one needs one, and stays where it
+ * is. Only a CUSTOM one has to be asked for it first; then it comes before all
+ * others, or is ONE after all if there is no memory: too early, but not lost.
+ */
+enum trp_pop trp_rules_pop_free(struct trp_cell *cell, struct trp_rules *rules,
+    struct trp_cursor *cursor, struct trp_item *item);
+
 /*
  * A turn begins. A token was taken, or there is none. Waits for one: true, the
  * cell is not ours any more; false, somebody has told it something.
@@ -221,13 +259,17 @@ trp_rules_pop(struct trp_cell *cell, struct trp_rules *rules,
 void trp_throttle_begin(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
 bool trp_throttle_take(struct trp_core *core, struct trp_rules *rules);
+/* The token is not needed after all. */
+static inline void
+trp_throttle_give(struct trp_rules *rules)
+{
+    rules->tokens += 1;
+}
 /* The owner's one alarm: it looks again then. Cancelled by the next turn. */
 void trp_rules_set_alarm(struct trp_core *core, struct trp_cell *cell,
     struct trp_rules *rules, uint64_t due_ns);
 bool trp_throttle_park(
     struct trp_core *core, struct trp_cell *cell, struct trp_rules *rules);
-/* Before all others again: it was popped and not handled. False: no memory. */
-bool trp_rules_unpop(struct trp_rules *rules, const struct trp_item *item);
 
 /* Nothing could be popped. True: S is clear, the cell is not ours any more. */
 bool trp_rules_idle(struct trp_cell *cell, struct trp_rules *rules);

@@ -12,6 +12,7 @@ static void
 unhandle(struct troupe_self *self)
 {
     trp_count(&self->local->books.handled, UINT64_MAX);
+    trp_rules_add_taken(trp_rules_of(self->core, self->cell), UINT64_MAX);
 }
 
 static void
@@ -316,47 +317,37 @@ put_back_head(struct batch *batch)
     return TROUPE_OK;
 }
 
-static bool
-is_of_batch(const struct batch *batch, const struct trp_order_entry *entry)
-{
-    for (uint32_t i = 0; i < batch->count; i++) {
-        if (trp_fifo_at(&batch->rules->stash, i)->sequence == entry->sequence) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* They keep rank and sequence, and so the place that they had. */
 static void
 reorder_locked(struct batch *batch)
 {
     struct trp_rules *rules = batch->rules;
     uint32_t waiting = trp_rules_depth(rules, 0);
-    uint32_t victims = 0, length = 0;
+    uint32_t length = 0;
     struct trp_order_entry victim;
 
     for (uint32_t i = 0; i < batch->count; i++) {
         struct trp_order_entry *entry = trp_fifo_at(&rules->stash, i);
         bool kept = trp_item_is_kept(&entry->item);
 
-        if (!kept && waiting >= batch->capacity) {
-            if (batch->overflow == TROUPE_OVERFLOW_DROP_NEW) {
+        /* Under reject there is room for all that need any: is_too_much(). */
+        if (kept || waiting < batch->capacity ||
+            batch->overflow == TROUPE_OVERFLOW_REJECT) {
+            waiting++;
+            length++;
+        } else {
+            const struct trp_order_entry *last = trp_order_last(&rules->order);
+
+            if (batch->overflow == TROUPE_OVERFLOW_DROP_NEW || last == NULL ||
+                trp_order_is_before(last, entry)) {
                 give_up(batch, entry, TROUPE_DROP_NEW);
                 continue;
             }
-            victims++;
-        } else {
-            waiting++;
+            /* From here on each push follows a take: there is room. */
+            (void)trp_order_take_last(&rules->order, &victim);
+            give_up(batch, &victim, TROUPE_DROP_HEAD);
         }
         (void)trp_order_push(kept ? &rules->kept_order : &rules->order, entry);
-        length++;
-    }
-    /* All pushes before the first take: that may give the room back. */
-    for (; victims > 0; victims--, length--) {
-        (void)trp_order_take_last(&rules->order, &victim);
-        give_up(batch, &victim,
-            is_of_batch(batch, &victim) ? TROUPE_DROP_NEW : TROUPE_DROP_HEAD);
     }
     trp_rules_add_length(rules, length);
 }
@@ -386,24 +377,20 @@ put_back_ordered(struct batch *batch)
     return status;
 }
 
-/* What was not taken stays, before what was not in the batch. */
+/* What was not taken stays, in order: it closes up with what was not asked for.
+ */
 static void
 keep_rest(struct batch *batch)
 {
     struct trp_fifo *stash = &batch->rules->stash;
-    uint32_t others = trp_fifo_length(stash) - batch->count;
-    struct trp_order_entry entry;
+    uint32_t gone = batch->count;
 
-    for (; batch->count > 0; batch->count--) {
-        (void)trp_fifo_take_first(stash, &entry);
-        if (!is_given_up(&entry)) {
-            (void)trp_fifo_push_last(stash, &entry);
+    for (uint32_t i = batch->count; i > 0; i--) {
+        if (!is_given_up(trp_fifo_at(stash, i - 1))) {
+            *trp_fifo_at(stash, --gone) = *trp_fifo_at(stash, i - 1);
         }
     }
-    for (; others > 0; others--) {
-        (void)trp_fifo_take_first(stash, &entry);
-        (void)trp_fifo_push_last(stash, &entry);
-    }
+    batch->count = gone;
 }
 
 /*
@@ -459,10 +446,11 @@ put_back_custom(struct batch *batch)
         }
     }
     trp_rules_add_length(rules, length);
+    rules->is_barren = false;
     trp_lock_release(&rules->lock);
     keep_rest(batch);
     finish(batch);
-    return status;
+    return status == TROUPE_OK ? status : trp_rules_refusal(status);
 }
 
 static troupe_status

@@ -110,7 +110,7 @@ trp_throttle_start(struct trp_core *core, struct trp_rules *rules,
     rules->tokens = rules->burst;
     rules->filled_ns = trp_alarm_now(&core->sched);
     rules->drops_excess = options->on_excess == TROUPE_EXCESS_DROP;
-    /* relaxed: others only look. */
+    /* relaxed: others only look, or under the lock of is_late(). */
     trp_store_relaxed(&rules->is_throttled, 1);
 }
 
@@ -138,6 +138,29 @@ trp_throttle_check(troupe_throttle_options *copy,
             copy->reserved != 0 ? copy->reserved : (uint32_t)copy->on_excess);
     }
     return TROUPE_OK;
+}
+
+/*
+ * A system that stops takes who is throttled out of the line. If it came to us
+ * too early to see that we are, we see that it has begun: it looks under the
+ * same lock. A parent of ours, other than /user, does so by itself.
+ */
+static bool
+is_late(struct troupe_self *self)
+{
+    struct trp_core *core = self->core;
+    /* relaxed: constant in a life, and ours. */
+    uint32_t parent = trp_load_relaxed(&trp_cold_of(core, self->cell)->parent);
+    struct trp_cold *cold = &core->cold[core->user.index];
+    bool late;
+
+    if (parent != core->user.index) {
+        return false;
+    }
+    trp_lock_acquire(&cold->lock);
+    late = trp_load_acquire(&core->closing) != 0; /* pairs: system.closing */
+    trp_lock_release(&cold->lock);
+    return late;
 }
 
 troupe_status
@@ -172,5 +195,8 @@ troupe_throttle(troupe_self *self, const troupe_throttle_options *options)
     trp_throttle_start(self->core, rules, &copy);
     trp_cell_set_flags(self->cell, trp_cell_flags(self->cell) | TRP_CELL_RULED);
     self->after |= TRP_AFTER_RULES;
+    if (is_late(self)) {
+        trp_mailbox_request(self->core, self->local, self->ref, TRP_RING_KILL);
+    }
     return TROUPE_OK;
 }

@@ -501,70 +501,105 @@ look_after(struct turn *turn, uint32_t left)
 static enum next
 pause_ruled(struct turn *turn, struct trp_rules *rules)
 {
+    trp_mailbox_rearm(turn->core, turn->cell);
     if (!trp_rules_have_lock(rules)) {
         return pause_turn(turn);
     }
     book(turn);
     turn->cell->used_up = 0;
-    trp_mailbox_rearm(turn->core, turn->cell);
     if (trp_rules_idle(turn->cell, rules)) {
         return NEXT_GONE;
     }
     return wants_look(turn) ? look_up(turn) : NEXT_GO_ON;
 }
 
-/* Beyond the throttle. NEXT_GONE: it waits for a token. */
+/* NEXT_GONE: it waits for a token. */
 TRP_COLD static enum next
-exceed(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
+await_token(struct turn *turn, struct trp_rules *rules)
 {
-    if (rules->drops_excess) {
-        struct trp_drop drop;
-
-        trp_rules_read_drop(rules, &drop);
-        trp_rules_discard(turn->core, turn->local, turn->self->ref, item,
-            TROUPE_DROP_THROTTLE, &drop);
-    } else if (!trp_rules_unpop(rules, item)) {
-        return handle(turn, item); /* too early rather than lost */
-    } else {
-        book(turn);
-        if (trp_throttle_park(turn->core, turn->cell, rules)) {
-            return NEXT_GONE;
-        }
+    book(turn);
+    trp_mailbox_rearm(turn->core, turn->cell);
+    if (trp_throttle_park(turn->core, turn->cell, rules)) {
+        return NEXT_GONE;
     }
     trp_throttle_begin(turn->core, turn->cell, rules);
-    return NEXT_GO_ON;
+    return wants_look(turn) ? look_up(turn) : NEXT_GO_ON;
 }
 
-static bool
-is_excess(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
+/* Beyond the throttle. */
+TRP_COLD static void
+drop_excess(struct turn *turn, struct trp_rules *rules, struct trp_item *item)
+{
+    struct trp_drop drop;
+
+    trp_rules_read_drop(rules, &drop);
+    trp_rules_discard(turn->core, turn->local, turn->self->ref, item,
+        TROUPE_DROP_THROTTLE, &drop);
+}
+
+/*
+ * With a token if there is one; without, only what costs none, so that what has
+ * to wait does so in its place. ONE and `*excess`: it is to be dropped.
+ */
+static enum trp_pop
+pop_throttled(struct turn *turn, struct trp_rules *rules, struct trp_item *item,
+    bool *excess)
+{
+    bool has_token = trp_throttle_take(turn->core, rules);
+    bool may_cost = has_token || rules->drops_excess;
+    enum trp_pop got;
+
+    if (!may_cost) {
+        return trp_rules_pop_free(turn->cell, rules, &turn->cursor, item);
+    }
+    got = trp_rules_pop(turn->cell, rules, &turn->cursor, item) ? TRP_POP_ONE
+                                                                : TRP_POP_NONE;
+    if (got == TRP_POP_NONE || trp_item_is_kept(item)) {
+        if (has_token) {
+            trp_throttle_give(rules);
+        }
+    } else {
+        *excess = !has_token;
+    }
+    return got;
+}
+
+TRP_INLINE enum trp_pop
+pop_ruled(struct turn *turn, struct trp_rules *rules, struct trp_item *item,
+    bool *excess)
 {
     /* relaxed: the owner alone writes it. */
-    return trp_load_relaxed(&rules->is_throttled) != 0 &&
-           !trp_item_is_kept(item) && !trp_throttle_take(turn->core, rules);
+    if (TRP_UNLIKELY(trp_load_relaxed(&rules->is_throttled) != 0)) {
+        return pop_throttled(turn, rules, item, excess);
+    }
+    return trp_rules_pop(turn->cell, rules, &turn->cursor, item) ? TRP_POP_ONE
+                                                                 : TRP_POP_NONE;
 }
 
 /* The same loop as in trp_turn(), where messages lie elsewhere as well. */
 __attribute__((noinline)) static void
 run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
 {
-    struct trp_cell *cell = turn->cell;
-    struct trp_rules *rules = trp_rules_of(turn->core, cell);
+    struct trp_rules *rules = trp_rules_of(turn->core, turn->cell);
     struct trp_item item;
+    enum trp_pop got;
 
     trp_throttle_begin(turn->core, turn->cell, rules);
     for (; left > 0; left--) {
+        bool excess = false;
+
         if (TRP_UNLIKELY(wants_look(turn)) && look_up(turn) == NEXT_GONE) {
             return;
         }
-        while (!trp_rules_pop(cell, rules, &turn->cursor, &item)) {
-            if (pause_ruled(turn, rules) == NEXT_GONE) {
+        while ((got = pop_ruled(turn, rules, &item, &excess)) != TRP_POP_ONE) {
+            if ((got == TRP_POP_COSTS
+                        ? await_token(turn, rules)
+                        : pause_ruled(turn, rules)) == NEXT_GONE) {
                 return;
             }
         }
-        if (TRP_UNLIKELY(is_excess(turn, rules, &item))) {
-            if (exceed(turn, rules, &item) == NEXT_GONE) {
-                return;
-            }
+        if (TRP_UNLIKELY(excess)) {
+            drop_excess(turn, rules, &item);
             continue;
         }
         if (handle(turn, &item) == NEXT_GONE) {

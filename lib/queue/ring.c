@@ -29,9 +29,13 @@ is_full(struct trp_ring *ring, const struct trp_ring_bound *bound,
 {
     uint32_t front = trp_load_acquire(&bound->front); /* pairs: ring.front */
 
-    /* relaxed: constant in a life, as `life` is checked with it. */
-    return depth + front >= trp_load_relaxed(&bound->capacity) &&
-           trp_load_acquire(&ring->word) == word; /* pairs: ring.claim */
+    /*
+     * Both are read before the second look at the word, and so before that of
+     * the caller at the life whose capacity it must have been.
+     */
+    return depth + front >=
+               trp_load_acquire(&bound->capacity) && /* pairs: rules.life */
+           trp_load_acquire(&ring->word) == word;    /* pairs: ring.claim */
 }
 
 /* A larger segment with the message in it, published by the claim. */

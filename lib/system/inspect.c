@@ -44,16 +44,19 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
                        : TROUPE_NONE;
     seen->type = trp_load_acquire(&cold->type); /* pairs: cell.cold_part */
     seen->depth = trp_ring_depth(&cell->ring, &word);
+    seen->handled = 0;
     if ((flags & TRP_CELL_RULED) != 0) {
         struct trp_rules *rules = trp_rules_of(core, cell);
 
         seen->depth =
             rules != NULL ? trp_rules_depth(rules, seen->depth) : seen->depth;
+        /* relaxed: statistic. */
+        seen->handled = rules != NULL ? trp_load_relaxed(&rules->taken) : 0;
     }
     /* relaxed, both: statistics. */
-    seen->handled = (((uint64_t)trp_load_relaxed(&cold->wraps) << 32) |
-                        trp_load_relaxed(&cell->ring.head)) - /* relaxed */
-                    trp_load_acquire(&cold->birth); /* pairs: cell.cold_part */
+    seen->handled += (((uint64_t)trp_load_relaxed(&cold->wraps) << 32) |
+                         trp_load_relaxed(&cell->ring.head)) - /* relaxed */
+                     trp_load_acquire(&cold->birth); /* pairs: cell.cold_part */
     seen->state = (flags & TRP_CELL_STOPPING) != 0    ? TROUPE_STATE_STOPPING
                   : (flags & TRP_CELL_SUSPENDED) != 0 ? TROUPE_STATE_SUSPENDED
                   : (flags & TRP_CELL_STARTING) != 0  ? TROUPE_STATE_STARTING

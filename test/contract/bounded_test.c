@@ -149,6 +149,8 @@ Test(bounded, reject_is_the_default)
     ref = test_spawn_recorder_with(the_system, &options, &record);
     cr_assert_eq(post(ref, 1), TROUPE_OK);
     cr_assert_eq(post(ref, 2), TROUPE_E_FULL);
+    test_run(the_system);
+    CHECK_NUMBERS(&record, 1);
 }
 
 Test(bounded, drop_new_discards_the_arrival)
@@ -369,6 +371,37 @@ Test(bounded, tell_and_forward_to_a_full_one_are_dead_letters)
     CHECK_NUMBERS(&record, 1);
 }
 
+static troupe_verdict
+send_two(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    for (uint64_t i = 10; i < 12; i++) {
+        cr_assert_eq(troupe_send(self, *(troupe_ref *)user, &test_number, &i),
+            TROUPE_OK);
+    }
+    return TROUPE_CONTINUE;
+}
+
+Test(bounded, a_dead_letter_of_a_drop_names_sender_and_recipient)
+{
+    for (size_t p = 1; p < 3; p++) {
+        troupe_mailbox_options options = bounded(1, policies[p]);
+        struct test_record record = {0};
+        troupe_ref ref;
+        troupe_ref doer = test_spawn_doer(the_system, NULL);
+
+        options.flags = TROUPE_MAILBOX_DEAD_LETTER_DROPS;
+        ref = test_spawn_recorder_with(the_system, &options, &record);
+        memset(&test_letters.last, 0, sizeof test_letters.last);
+        test_do(the_system, doer, send_two, &ref);
+        cr_assert_eq(test_letters.last.reason, TROUPE_DEAD_DROPPED);
+        cr_assert_eq(test_letters.last.tag, TEST_TAG_NUMBER);
+        cr_assert_eq(test_letters.last.number, p == 1 ? 11 : 10);
+        cr_assert(troupe_ref_equal(test_letters.last.recipient, ref));
+        cr_assert(troupe_ref_equal(test_letters.last.sender, doer));
+    }
+}
+
 Test(bounded, drops_become_dead_letters_if_that_is_wanted)
 {
     for (size_t p = 1; p < 3; p++) {
@@ -526,6 +559,8 @@ Test(bounded, what_a_rejected_message_owns_is_the_senders)
         troupe_post(the_system, ref, &test_large, &payload), TROUPE_E_FULL);
     cr_assert_eq(
         troupe_post(the_system, ref, &test_owned, &payload), TROUPE_E_FULL);
+    test_run(the_system);
+    cr_assert_eq(record.count, 1);
     cr_assert_eq(freed, 0);
 }
 

@@ -11,13 +11,15 @@
 
 static troupe_system *the_system;
 
-enum { MOST = 16 };
+enum { MOST = 64 };
 
 static struct {
     uint32_t opened, closed, limit;
     bool may_open;
-    bool full_of_memory; /* enqueue answers E_NOMEM */
-    bool evicts;         /* the oldest goes when it is full */
+    troupe_status refusal; /* if not OK: the answer of all three ways in */
+    bool evicts;           /* the oldest goes when it is full */
+    bool withholds;        /* dequeue() answers NULL, as if it had forgotten */
+    uint32_t asked;        /* so often */
 } how;
 
 struct lifo {
@@ -46,8 +48,8 @@ lifo_enqueue(void *box, troupe_msg *msg, troupe_msg **evicted)
 {
     struct lifo *lifo = box;
 
-    if (how.full_of_memory) {
-        return TROUPE_E_NOMEM;
+    if (how.refusal != TROUPE_OK) {
+        return how.refusal;
     }
     if (lifo->count >= how.limit) {
         if (!how.evicts) {
@@ -65,9 +67,10 @@ lifo_enqueue_undroppable(void *box, troupe_msg *msg)
 {
     struct lifo *lifo = box;
 
-    if (lifo->count == 2 * MOST) {
-        return TROUPE_E_NOMEM;
+    if (how.refusal != TROUPE_OK) {
+        return how.refusal;
     }
+    cr_assert_lt(lifo->count, 2 * MOST);
     lifo->msg[lifo->count++] = msg;
     return TROUPE_OK;
 }
@@ -77,7 +80,8 @@ lifo_dequeue(void *box)
 {
     struct lifo *lifo = box;
 
-    return lifo->count != 0 ? lifo->msg[--lifo->count] : NULL;
+    cr_assert_lt(how.asked++, 10000, "it must not be asked for ever");
+    return lifo->count != 0 && !how.withholds ? lifo->msg[--lifo->count] : NULL;
 }
 
 static size_t
@@ -131,7 +135,7 @@ static void
 teardown(void)
 {
     test_close(the_system);
-    cr_assert_eq(how.closed, how.may_open ? how.opened : 0);
+    test_require(how.closed == (how.may_open ? how.opened : 0));
 }
 
 TestSuite(custom, .init = setup, .fini = teardown);
@@ -173,7 +177,7 @@ Test(custom, what_it_refuses_stays_the_senders)
     cr_assert_eq(
         troupe_post(the_system, ref, &test_owned, &payload), TROUPE_E_FULL);
     cr_assert_eq(troupe_post_msg(the_system, ref, msg), TROUPE_E_FULL);
-    how.full_of_memory = true;
+    how.refusal = TROUPE_E_NOMEM;
     cr_assert_eq(troupe_post_msg(the_system, ref, msg), TROUPE_E_NOMEM);
     cr_assert_eq(freed, 0);
     troupe_msg_free(msg);
@@ -335,4 +339,244 @@ Test(custom, what_prepend_refuses_stays_in_the_stash)
     cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
     test_run(the_system);
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STASH], 2);
+}
+
+/* --- one that breaks its promise ------------------------------------------ */
+
+/* A run that has come to rest. */
+static void
+check_rests(void)
+{
+    troupe_run run;
+
+    cr_assert_eq(troupe_system_run(the_system, 0, &run), TROUPE_OK);
+    cr_assert_lt(run.turns, 10);
+    cr_assert_eq(run.runnable, 0);
+}
+
+Test(custom, one_that_does_not_give_what_it_has_costs_no_processor)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    how.withholds = true;
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    cr_assert_eq(post(ref, 2), TROUPE_OK);
+    check_rests();
+    cr_assert_eq(record.count, 0);
+    cr_assert_eq(test_counters(the_system).queued, 2); /* the loss */
+    cr_assert_eq(troupe_depth(the_system, ref), 2);
+    how.refusal = TROUPE_E_FULL;
+    cr_assert_eq(post(ref, 3), TROUPE_E_FULL); /* nothing has come */
+    check_rests();
+    how.refusal = TROUPE_OK;
+    how.withholds = false;
+    cr_assert_eq(post(ref, 3), TROUPE_OK); /* asks again */
+    test_run(the_system);
+    cr_assert_eq(record.count, 3);
+}
+
+Test(custom, one_that_does_not_give_what_it_has_can_be_stopped)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    how.withholds = true;
+    check_rests();
+    cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
+    how.withholds = false;
+    test_run(the_system);
+    cr_assert_eq(record.stopped, 1);
+    cr_assert_eq(test_letters.total, 1);
+}
+
+/* --- the throttle --------------------------------------------------------- */
+
+/* It had to be asked for a message to know whether that costs a token. */
+Test(custom, what_it_gave_waits_for_its_token_before_all_others)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_throttle_options throttle = TROUPE_INIT(troupe_throttle_options);
+    struct test_record record = {0};
+    struct test_record *where = &record;
+    troupe_ref ref;
+
+    test_close(the_system);
+    the_system = test_open_driven(3); /* virtual time */
+    throttle.per_second = 1;
+    throttle.burst = 1;
+    spawn.throttle = &throttle;
+    spawn.mailbox = &options;
+    spawn.arg = &where;
+    spawn.arg_bytes = sizeof where;
+    cr_assert_eq(troupe_system_spawn(the_system, &test_recorder, &spawn, &ref),
+        TROUPE_OK);
+    for (uint64_t i = 0; i < 3; i++) {
+        cr_assert_eq(post(ref, i), TROUPE_OK);
+    }
+    test_run(the_system); /* 2, and 1 waits */
+    cr_assert_eq(troupe_depth(the_system, ref), 2);
+    cr_assert_eq(post(ref, 3), TROUPE_OK);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(
+            troupe_system_advance(the_system, TROUPE_MS(1001)), TROUPE_OK);
+        test_run(the_system);
+    }
+    cr_assert_eq(record.count, 4);
+    cr_assert_eq(record.entry[0].number, 2);
+    cr_assert_eq(record.entry[1].number, 1);
+    cr_assert_eq(record.entry[2].number, 3);
+    cr_assert_eq(record.entry[3].number, 0);
+}
+
+/* Scenario 28; notices are undroppable messages. */
+Test(custom, one_of_capacity_1_gets_100_undroppable_messages)
+{
+    struct test_record record = {0};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    how.limit = 1;
+    cr_assert_eq(post(ref, 0), TROUPE_OK);
+    for (uint64_t i = 0; i < 100; i++) {
+        cr_assert_eq(troupe_post(the_system, ref, &vital, &i), TROUPE_OK);
+        cr_assert_eq(post(ref, 0), TROUPE_E_FULL);
+    }
+    test_run(the_system);
+    cr_assert_eq(record.count, 101);
+    cr_assert_eq(drops, 0);
+}
+
+/* --- the way back --------------------------------------------------------- */
+
+/* Stashes; an empty message opens it, and says how many to put back. */
+static struct {
+    bool shut;
+    uint32_t limit, left, count;
+    uint64_t number[16];
+    troupe_status last;
+} gate;
+
+static troupe_verdict
+pass_gate(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_is(msg, &test_empty)) {
+        gate.shut = false;
+        gate.last = troupe_unstash(self, gate.limit);
+        gate.left = troupe_stash_length(self);
+    } else if (gate.shut) {
+        cr_assert_eq(troupe_stash(self), TROUPE_OK);
+    } else {
+        gate.number[gate.count++] = *troupe_payload(msg, uint64_t);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type gate_type = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "gate",
+    .receive = pass_gate};
+
+/* With 0 .. count - 1 in its stash; the odd ones are undroppable if asked. */
+static troupe_ref
+spawn_gate(uint64_t count, bool with_vital)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    memset(&gate, 0, sizeof gate);
+    gate.shut = true;
+    spawn.mailbox = &options;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &gate_type, &spawn, &ref), TROUPE_OK);
+    for (uint64_t i = 0; i < count; i++) {
+        cr_assert_eq(troupe_post(the_system, ref,
+                         with_vital && i % 2 != 0 ? &vital : &test_number, &i),
+            TROUPE_OK);
+        test_run(the_system);
+    }
+    return ref;
+}
+
+static void
+open_gate(troupe_ref ref, troupe_status refusal, uint32_t limit)
+{
+    gate.limit = limit;
+    cr_assert_eq(troupe_post(the_system, ref, &test_empty, NULL), TROUPE_OK);
+    how.refusal = refusal;
+    test_run(the_system);
+    how.refusal = TROUPE_OK;
+}
+
+static void
+check_gate(const uint64_t *numbers, uint32_t count)
+{
+    cr_assert_eq(gate.count, count, "%u came", gate.count);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(gate.number[i], numbers[i], "the %uth is %u", i,
+            (unsigned)gate.number[i]);
+    }
+}
+
+#define CHECK_GATE(...)                                                        \
+    check_gate((const uint64_t[]){__VA_ARGS__},                                \
+        sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+Test(custom, undroppable_ones_come_back_by_their_own_way)
+{
+    troupe_ref ref = spawn_gate(4, true);
+
+    open_gate(ref, TROUPE_OK, 0);
+    cr_assert_eq(gate.last, TROUPE_OK);
+    CHECK_GATE(0, 2, 3, 1); /* 1 and 3 lie below: last in, first out */
+    cr_assert_eq(test_counters(the_system).queued, 0);
+}
+
+Test(custom, what_prepend_evicts_is_a_drop)
+{
+    troupe_ref ref = spawn_gate(3, false);
+
+    how.limit = 2;
+    how.evicts = true;
+    open_gate(ref, TROUPE_OK, 0);
+    cr_assert_eq(gate.last, TROUPE_OK);
+    cr_assert_eq(gate.left, 0);
+    CHECK_GATE(0, 1);
+    cr_assert_eq(drops, 1);
+    cr_assert_eq(last_reason, TROUPE_DROP_HEAD);
+    cr_assert_eq(test_counters(the_system).dropped, 1);
+    cr_assert_eq(troupe_depth(the_system, ref), 0);
+}
+
+Test(custom, the_rest_stays_in_the_stash_in_its_order)
+{
+    troupe_ref ref = spawn_gate(6, false);
+
+    how.limit = 2;
+    open_gate(ref, TROUPE_OK, 4); /* 3 and 2 come back */
+    cr_assert_eq(gate.last, TROUPE_E_FULL);
+    cr_assert_eq(gate.left, 4);
+    how.limit = MOST;
+    open_gate(ref, TROUPE_OK, 0);
+    cr_assert_eq(gate.last, TROUPE_OK);
+    CHECK_GATE(2, 3, 0, 1, 4, 5);
+}
+
+Test(custom, whatever_it_answers_to_a_replay_is_full_or_no_memory)
+{
+    static const troupe_status answers[] = {
+        TROUPE_E_INVALID, TROUPE_E_FULL, TROUPE_E_NOMEM};
+
+    for (int i = 0; i < 6; i++) {
+        troupe_status answer = answers[i / 2];
+        troupe_ref ref = spawn_gate(2, i % 2 != 0);
+
+        open_gate(ref, answer, 0);
+        cr_assert_eq(gate.last,
+            answer == TROUPE_E_NOMEM ? TROUPE_E_NOMEM : TROUPE_E_FULL);
+        cr_assert_eq(gate.left, 2);
+        cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
+        test_run(the_system);
+    }
 }

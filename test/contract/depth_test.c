@@ -165,6 +165,27 @@ Test(depth, of_the_mark_is_an_option_of_the_mailbox)
     cr_assert_eq(lines.count, 0);
 }
 
+Test(depth, of_a_low_mark_is_told_again_as_well)
+{
+    troupe_mailbox_options options = TROUPE_INIT(troupe_mailbox_options);
+
+    for (uint32_t mark = 2; mark < 8; mark++) {
+        for (int kind = 0; kind < 2; kind++) {
+            troupe_ref ref;
+
+            options.warn_depth = mark;
+            options.priority = kind == 0 ? NULL : rank_none;
+            ref = test_spawn_doer_with(the_system, &options);
+            lines.count = 0;
+            for (int i = 0; i < 3; i++) {
+                test_post_numbers(the_system, ref, mark);
+                test_run(the_system);
+            }
+            CHECK_DEPTHS(mark, mark, mark);
+        }
+    }
+}
+
 Test(depth, of_a_bounded_mailbox_below_the_mark_is_never_told)
 {
     troupe_mailbox_options options = TROUPE_INIT(troupe_mailbox_options);

@@ -30,9 +30,8 @@ static void
 teardown(void)
 {
     test_close(the_system);
-    cr_assert_gt(made, 0);
-    cr_assert_eq(
-        drops, made, "%u made, %u dropped", (unsigned)made, (unsigned)drops);
+    test_require(made > 0);
+    test_require(drops == made);
 }
 
 TestSuite(drop, .init = setup, .fini = teardown);

@@ -90,8 +90,9 @@ teardown(void)
     for (int i = 0; i < 100; i++) {
         test_post_number(the_system, ref, 1);
     }
-    cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
-    cr_assert_eq(record.count, before + 100);
+    test_require(
+        troupe_system_await_idle(the_system, TROUPE_S(60)) == TROUPE_OK);
+    test_require(record.count == before + 100);
     troupe_port_close(port);
     test_close(the_system);
 }
@@ -280,4 +281,88 @@ look_at_descriptor(void)
 Test(fork, the_descriptor_of_a_port_is_closed_by_an_exec)
 {
     in_child(look_at_descriptor);
+}
+
+/* --- a mailbox of the user's own ------------------------------------------ */
+
+static uint32_t closed;
+static troupe_msg *kept;
+
+static void *
+open_box(void *user)
+{
+    return user;
+}
+
+static void
+close_box(void *box)
+{
+    (void)box;
+    closed++;
+}
+
+static troupe_status
+enqueue(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    (void)box;
+    (void)evicted;
+    if (kept != NULL) {
+        return TROUPE_E_FULL;
+    }
+    kept = msg;
+    return TROUPE_OK;
+}
+
+static troupe_status
+enqueue_undroppable(void *box, troupe_msg *msg)
+{
+    return enqueue(box, msg, NULL);
+}
+
+static troupe_msg *
+dequeue(void *box)
+{
+    troupe_msg *msg = kept;
+
+    (void)box;
+    kept = NULL;
+    return msg;
+}
+
+static size_t
+length(const void *box)
+{
+    (void)box;
+    return kept != NULL;
+}
+
+static const troupe_custom_mailbox one = {
+    .size = TROUPE_OPTIONS(troupe_custom_mailbox),
+    .name = "one",
+    .open = open_box,
+    .close = close_box,
+    .enqueue = enqueue,
+    .enqueue_undroppable = enqueue_undroppable,
+    .prepend = enqueue,
+    .dequeue = dequeue,
+    .length = length};
+
+static void
+destroy_with_box(void)
+{
+    EXPECT(troupe_system_destroy(the_system) == TROUPE_OK);
+    EXPECT(closed == 0); /* it may have been in the middle of a call */
+}
+
+Test(fork, a_child_does_not_close_a_custom_mailbox)
+{
+    static struct test_record mine;
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox.custom = &one;
+    mailbox.custom_user = &kept;
+    (void)test_spawn_recorder_with(the_system, &mailbox, &mine);
+    cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
+    in_child(destroy_with_box);
+    cr_assert_eq(closed, 0);
 }

@@ -113,6 +113,73 @@ Test(inspect, shows_what_is_known_of_an_actor)
     cr_assert_eq(entry->info.handled, 2);
 }
 
+static double
+rank_none(const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    return 0;
+}
+
+static bool is_shut;
+
+static troupe_verdict
+put_aside(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_is(msg, &test_empty)) {
+        is_shut = false;
+        cr_assert_eq(troupe_unstash(self, 0), TROUPE_OK);
+    } else if (is_shut) {
+        cr_assert_eq(troupe_stash(self), TROUPE_OK);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static uint64_t
+handled_by(const char *path)
+{
+    cr_assert_eq(inspect(NULL), TROUPE_OK);
+    return find(path)->info.handled;
+}
+
+/* Unbounded, bounded, drop-head, priority: once each, stashed ones later. */
+Test(inspect, counts_what_is_handled_in_every_kind_of_mailbox)
+{
+    static const troupe_actor_type type = {
+        .size = sizeof type, .name = "aside", .receive = put_aside};
+    static const char path[] = "troupe://s/user/aside";
+
+    for (int kind = 0; kind < 4; kind++) {
+        troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+        troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+        troupe_ref ref;
+
+        mailbox.capacity = kind == 0 ? 0 : 10;
+        mailbox.overflow =
+            kind == 2 ? TROUPE_OVERFLOW_DROP_HEAD : TROUPE_OVERFLOW_REJECT;
+        mailbox.priority = kind == 3 ? rank_none : NULL;
+        options.mailbox = &mailbox;
+        options.name = "aside";
+        cr_assert_eq(
+            troupe_system_spawn(the_system, &type, &options, &ref), TROUPE_OK);
+        is_shut = false;
+        test_post_numbers(the_system, ref, 5);
+        test_run(the_system);
+        cr_assert_eq(handled_by(path), 5);
+        is_shut = true;
+        test_post_numbers(the_system, ref, 3);
+        test_run(the_system);
+        cr_assert_eq(handled_by(path), 5);
+        cr_assert_eq(
+            troupe_post(the_system, ref, &test_empty, NULL), TROUPE_OK);
+        test_run(the_system);
+        cr_assert_eq(handled_by(path), 9);
+        cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
+        test_run(the_system);
+    }
+}
+
 Test(inspect, parents_come_first)
 {
     size_t parent = 0;
@@ -284,6 +351,8 @@ Test(inspect, dump_shows_workers_and_the_deepest_mailboxes)
     cr_assert_not_null(strstr(dumped, "worker"), "%s", dumped);
     cr_assert_not_null(strstr(dumped, "321"), "%s", dumped);
     cr_assert_not_null(strstr(dumped, "recorder"), "%s", dumped);
+    test_run(the_system);
+    cr_assert_eq(record.count, 321);
 }
 
 Test(inspect, dump_to_a_bad_descriptor_is_survived)

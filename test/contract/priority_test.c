@@ -275,6 +275,23 @@ Test(priority, undroppable_messages_are_ranked_and_never_dropped)
     cr_assert_eq(seen.count, 4);
 }
 
+Test(priority, the_librarys_own_droppable_messages_come_last)
+{
+    static const troupe_overflow policies[] = {TROUPE_OVERFLOW_REJECT,
+        TROUPE_OVERFLOW_DROP_NEW, TROUPE_OVERFLOW_DROP_LOWEST};
+
+    for (size_t p = 0; p < 3; p++) {
+        troupe_mailbox_options options = ordered(2, policies[p]);
+        troupe_ref ref = spawn(&options);
+
+        ranked = 0;
+        troupe_post_failure(the_system, ref, 7); /* not undroppable */
+        cr_assert_eq(post(ref, 10, 1), TROUPE_OK);
+        cr_assert_eq(ranked, 1);
+        CHECK_SEEN(1, UINT64_MAX);
+    }
+}
+
 Test(priority, a_stop_in_line_is_the_last_of_all)
 {
     troupe_mailbox_options options = ordered(0, TROUPE_OVERFLOW_REJECT);

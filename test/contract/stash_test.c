@@ -437,6 +437,36 @@ Test(stash, drop_head_makes_room_at_the_other_end)
     cr_assert_eq(drops.number[0], 14);
 }
 
+/* As it was in the queue before: an undroppable one may exceed the capacity. */
+Test(stash, drop_head_evicts_nothing_for_an_undroppable_one)
+{
+    troupe_mailbox_options options = bounded(4, TROUPE_OVERFLOW_DROP_HEAD);
+    troupe_ref ref = spawn(&options, 0);
+    uint64_t number;
+
+    tell(ref, CMD_SHUT, 0);
+    test_run(the_system);
+    number = 0;
+    cr_assert_eq(troupe_post(the_system, ref, &vital, &number), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(actor.left, 2);
+    tell(ref, CMD_OPEN, 0);
+    cr_assert_eq(post(ref, 11), TROUPE_OK);
+    number = 12;
+    cr_assert_eq(troupe_post(the_system, ref, &vital, &number), TROUPE_OK);
+    cr_assert_eq(post(ref, 13), TROUPE_OK);
+    number = 14;
+    cr_assert_eq(troupe_post(the_system, ref, &vital, &number), TROUPE_OK);
+    /* Four wait, two of them droppable; 1 takes the place of the newest. */
+    CHECK(0, 1, 11, 12, 14);
+    cr_assert_eq(drops.count, 1);
+    cr_assert_eq(drops.reason[0], TROUPE_DROP_HEAD);
+    cr_assert_eq(drops.number[0], 13);
+    cr_assert_eq(test_counters(the_system).dropped, 1);
+}
+
 /* Scenario 27: capacity 2, three stashed, an empty queue. */
 Test(stash, a_batch_above_the_capacity_loses_its_own_end)
 {
@@ -591,4 +621,31 @@ Test(stash, with_priorities_and_reject_it_is_all_or_nothing)
     CHECK(21, 22);
     tell(ref, CMD_UNSTASH, 0);
     CHECK(21, 22, 11, 12);
+}
+
+/* Undroppable ones that come back before them take no room of theirs. */
+Test(stash, with_priorities_and_reject_nothing_is_dropped)
+{
+    troupe_mailbox_options options = bounded(4, TROUPE_OVERFLOW_REJECT);
+    troupe_ref ref;
+
+    options.priority = rank_of;
+    ref = spawn(&options, 0);
+    tell(ref, CMD_SHUT, 0);
+    test_run(the_system);
+    for (uint64_t i = 0; i < 2; i++) {
+        cr_assert_eq(troupe_post(the_system, ref, &vital, &i), TROUPE_OK);
+        test_run(the_system);
+    }
+    cr_assert_eq(post(ref, 11), TROUPE_OK);
+    cr_assert_eq(post(ref, 12), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(actor.left, 4);
+    tell(ref, CMD_OPEN, 0);
+    cr_assert_eq(post(ref, 21), TROUPE_OK);
+    cr_assert_eq(post(ref, 22), TROUPE_OK);
+    CHECK(0, 1, 11, 12, 21, 22);
+    cr_assert_eq(actor.last, TROUPE_OK);
+    cr_assert_eq(drops.count, 0);
+    cr_assert_eq(test_counters(the_system).dropped, 0);
 }

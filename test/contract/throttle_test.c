@@ -126,6 +126,58 @@ Test(throttle, works_with_every_kind_of_mailbox)
     check_pause(&mailbox);
 }
 
+/* What waits for a token waits in its mailbox, and under its bound. */
+Test(throttle, the_capacity_is_exact_while_it_waits)
+{
+    static const troupe_overflow policies[] = {TROUPE_OVERFLOW_REJECT,
+        TROUPE_OVERFLOW_DROP_NEW, TROUPE_OVERFLOW_DROP_HEAD,
+        TROUPE_OVERFLOW_DROP_LOWEST};
+
+    for (size_t p = 0; p < 4; p++) {
+        troupe_throttle_options options = rate(1, 1);
+        troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+        troupe_ref ref;
+        uint64_t number = 2;
+
+        mailbox.capacity = 2;
+        mailbox.overflow = policies[p];
+        mailbox.priority =
+            policies[p] == TROUPE_OVERFLOW_DROP_LOWEST ? rank_by_number : NULL;
+        memset(&record, 0, sizeof record);
+        ref = spawn(&options, &mailbox);
+        test_post_number(the_system, ref, 0);
+        test_run(the_system);
+        test_post_number(the_system, ref, 1);
+        test_run(the_system); /* waits for a token */
+        test_post_number(the_system, ref, 2);
+        test_run(the_system);
+        cr_assert_eq(troupe_depth(the_system, ref), 2);
+        cr_assert_eq(troupe_post(the_system, ref, &test_number, &number),
+            policies[p] == TROUPE_OVERFLOW_REJECT ? TROUPE_E_FULL : TROUPE_OK);
+        cr_assert_eq(troupe_depth(the_system, ref), 2);
+        cr_assert_eq(troupe_post_stop_now(the_system, ref), TROUPE_OK);
+        test_run(the_system);
+    }
+}
+
+Test(throttle, the_most_urgent_gets_the_next_token)
+{
+    troupe_throttle_options options = rate(1, 1);
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+    troupe_ref ref;
+
+    mailbox.priority = rank_by_number;
+    ref = spawn(&options, &mailbox);
+    test_post_number(the_system, ref, 50);
+    test_run(the_system);
+    test_post_number(the_system, ref, 60);
+    test_run(the_system); /* waits for a token */
+    test_post_number(the_system, ref, 1);
+    pass(TROUPE_S(1) + TROUPE_MS(1));
+    cr_assert_eq(record.count, 2);
+    cr_assert_eq(record.entry[1].number, 1);
+}
+
 Test(throttle, an_actor_that_waits_takes_no_turns)
 {
     troupe_throttle_options options = rate(1, 1);
@@ -261,6 +313,23 @@ Test(throttle, begins_and_ends_while_the_actor_runs)
     cr_assert_eq(counted, 3);
     pass(TROUPE_MS(101)); /* for the message that ends it */
     cr_assert_eq(counted, 5);
+}
+
+/* The stop waits in line already: it did not know that it had to wait. */
+Test(throttle, begun_while_the_system_stops_does_not_make_it_wait)
+{
+    troupe_throttle_options options = rate(0.001, 1);
+    troupe_ref ref = test_spawn_doer(the_system, NULL);
+
+    counted = 0;
+    test_run(the_system);
+    test_do_later(the_system, ref, lift, &options);
+    test_do_later(the_system, ref, count, NULL);
+    test_do_later(the_system, ref, count, NULL);
+    troupe_system_request_stop(the_system);
+    cr_assert_eq(troupe_system_run(the_system, 0, NULL), TROUPE_E_CLOSED);
+    cr_assert_eq(counted, 0);
+    cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STOPPED], 2);
 }
 
 Test(throttle, a_rate_that_makes_no_sense_is_refused)

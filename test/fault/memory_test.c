@@ -1047,6 +1047,172 @@ run_priority(troupe_system *system)
     run_ruled(system, &mailbox);
 }
 
+/* --- a mailbox of the user's own ------------------------------------------ */
+
+enum { PLACES = 128, MOST_DROPPABLE = 24 };
+
+struct ring_box {
+    troupe_msg *msg[PLACES];
+    uint32_t first, count;
+};
+
+static void *
+open_ring(void *user)
+{
+    struct ring_box *box = user;
+
+    memset(box, 0, sizeof *box);
+    return box;
+}
+
+static void
+close_ring(void *box)
+{
+    cr_assert_eq(((struct ring_box *)box)->count, 0);
+}
+
+static troupe_status
+push_last(void *box, troupe_msg *msg)
+{
+    struct ring_box *ring = box;
+
+    cr_assert_lt(ring->count, PLACES);
+    ring->msg[(ring->first + ring->count++) % PLACES] = msg;
+    return TROUPE_OK;
+}
+
+static troupe_msg *
+take_first(void *box)
+{
+    struct ring_box *ring = box;
+
+    if (ring->count == 0) {
+        return NULL;
+    }
+    ring->count--;
+    return ring->msg[ring->first++ % PLACES];
+}
+
+static troupe_status
+push_last_or_evict(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    if (((struct ring_box *)box)->count >= MOST_DROPPABLE) {
+        *evicted = take_first(box);
+    }
+    return push_last(box, msg);
+}
+
+static troupe_status
+push_first(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    struct ring_box *ring = box;
+
+    (void)evicted;
+    if (ring->count >= MOST_DROPPABLE) {
+        return TROUPE_E_FULL;
+    }
+    ring->first += PLACES - 1;
+    ring->msg[ring->first % PLACES] = msg;
+    ring->count++;
+    return TROUPE_OK;
+}
+
+static size_t
+count_ring(const void *box)
+{
+    return ((const struct ring_box *)box)->count;
+}
+
+static const troupe_custom_mailbox ring_mailbox = {
+    .size = TROUPE_OPTIONS(troupe_custom_mailbox),
+    .name = "ring",
+    .open = open_ring,
+    .close = close_ring,
+    .enqueue = push_last_or_evict,
+    .enqueue_undroppable = push_last,
+    .prepend = push_first,
+    .dequeue = take_first,
+    .length = count_ring};
+
+static void
+run_custom(troupe_system *system)
+{
+    static struct ring_box box;
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox.custom = &ring_mailbox;
+    mailbox.custom_user = &box;
+    run_ruled(system, &mailbox);
+}
+
+/* --- a throttle ----------------------------------------------------------- */
+
+/* One that begins with it; some tokens come, and some wait at the stop. */
+static void
+run_throttled_with(troupe_system *system, const troupe_mailbox_options *mailbox)
+{
+    troupe_throttle_options throttle = TROUPE_INIT(troupe_throttle_options);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+    troupe_ref ref = TROUPE_NONE;
+
+    throttle.per_second = 10;
+    throttle.burst = 2;
+    options.throttle = &throttle;
+    options.mailbox = mailbox;
+    if (!is_ok(troupe_system_spawn(system, &test_plain, &options, &ref))) {
+        cr_assert(troupe_ref_is_none(ref));
+        return;
+    }
+    for (uint32_t i = 0; i < 20; i++) {
+        tally.owned++;
+        tally.kept +=
+            is_ok(troupe_post(system, ref, &test_large, &payload)) ? 0 : 1;
+        if (i % 4 == 3) {
+            test_run(system);
+            if (troupe_system_seed(system) != 0) {
+                cr_assert_eq(
+                    troupe_system_advance(system, TROUPE_MS(101)), TROUPE_OK);
+            }
+        }
+    }
+    test_run(system);
+    (void)is_ok(troupe_post_stop_now(system, ref));
+    test_run(system);
+}
+
+static void
+run_throttled(troupe_system *system)
+{
+    run_throttled_with(system, NULL);
+}
+
+static void
+run_throttled_custom(troupe_system *system)
+{
+    static struct ring_box box;
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox.custom = &ring_mailbox;
+    mailbox.custom_user = &box;
+    run_throttled_with(system, &mailbox);
+}
+
+Test(fault_memory, a_custom_mailbox)
+{
+    fail_each(&(struct scenario){NULL, run_custom, 0});
+}
+
+Test(fault_memory, a_throttle)
+{
+    fail_each(&(struct scenario){NULL, run_throttled, 0});
+}
+
+Test(fault_memory, a_throttle_before_a_custom_mailbox)
+{
+    fail_each(&(struct scenario){NULL, run_throttled_custom, 0});
+}
+
 Test(fault_memory, a_stash)
 {
     fail_each(&(struct scenario){NULL, run_plain_stash, 0});

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/alloc.h"
 #include "support/census.h"
+#include "support/require.h"
 
 #include <troupe/troupe.h>
 
@@ -179,8 +180,8 @@ nothing_is_left(void)
     refuse(&descriptors, 0);
     refuse(&mappings, 0);
     refuse(&protections, 0);
-    cr_assert(test_alloc_is_empty(&memory));
-    cr_assert(test_census_is(before));
+    test_require(test_alloc_is_empty(&memory));
+    test_require(test_census_is(before));
 }
 
 static void

@@ -546,23 +546,93 @@ rank_note(const troupe_msg *msg, void *user)
     return 0;
 }
 
+/* Of the user's own: a queue of `capacity`, no undroppable ones. */
+static struct line {
+    troupe_msg *msg[2];
+    uint32_t capacity, count;
+} the_line;
+
+static void *
+line_open(void *user)
+{
+    return user;
+}
+
+static void
+line_close(void *box)
+{
+    MODEL_ASSERT(((struct line *)box)->count == 0);
+}
+
+static troupe_status
+line_enqueue(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    struct line *into = box;
+
+    (void)evicted;
+    if (into->count == into->capacity) {
+        return TROUPE_E_FULL;
+    }
+    into->msg[into->count++] = msg;
+    return TROUPE_OK;
+}
+
+static troupe_status
+line_enqueue_undroppable(void *box, troupe_msg *msg)
+{
+    return line_enqueue(box, msg, NULL);
+}
+
+static troupe_msg *
+line_dequeue(void *box)
+{
+    struct line *from = box;
+    troupe_msg *msg = from->count != 0 ? from->msg[0] : NULL;
+
+    from->msg[0] = from->msg[1];
+    from->count -= msg != NULL ? 1 : 0;
+    return msg;
+}
+
+static size_t
+line_length(const void *box)
+{
+    return ((const struct line *)box)->count;
+}
+
+static const troupe_custom_mailbox line_mailbox = {
+    .size = sizeof(troupe_custom_mailbox),
+    .name = "line",
+    .open = line_open,
+    .close = line_close,
+    .enqueue = line_enqueue,
+    .enqueue_undroppable = line_enqueue_undroppable,
+    .prepend = line_enqueue,
+    .dequeue = line_dequeue,
+    .length = line_length};
+
+enum { FORMS = 5, FORM_CUSTOM = 4 };
+
 static troupe_status
 spawn_ruled(uint32_t form, uint32_t capacity)
 {
     const uint32_t name = 1;
     troupe_mailbox_options mailbox = {.size = sizeof mailbox,
-        .capacity = capacity,
+        .capacity = form == FORM_CUSTOM ? 0 : capacity,
         .on_drop = shed,
-        .overflow = form == 0   ? TROUPE_OVERFLOW_REJECT
-                    : form == 1 ? TROUPE_OVERFLOW_DROP_NEW
+        .overflow = form == 1   ? TROUPE_OVERFLOW_DROP_NEW
                     : form == 2 ? TROUPE_OVERFLOW_DROP_HEAD
-                                : TROUPE_OVERFLOW_DROP_LOWEST,
-        .priority = form == 3 ? rank_note : NULL};
+                    : form == 3 ? TROUPE_OVERFLOW_DROP_LOWEST
+                                : TROUPE_OVERFLOW_REJECT,
+        .priority = form == 3 ? rank_note : NULL,
+        .custom = form == FORM_CUSTOM ? &line_mailbox : NULL,
+        .custom_user = form == FORM_CUSTOM ? &the_line : NULL};
     troupe_spawn_options options = {.size = sizeof options,
         .arg = &name,
         .arg_bytes = sizeof name,
         .mailbox = &mailbox};
 
+    the_line = (struct line){.capacity = capacity};
     return troupe_system_spawn(rt, &sink_type, &options, &actor);
 }
 
@@ -570,7 +640,7 @@ spawn_ruled(uint32_t form, uint32_t capacity)
 static void
 ruled_post(void)
 {
-    uint32_t form = model_choose(4);
+    uint32_t form = model_choose(FORMS);
 
     begin(1);
     MODEL_ASSERT(spawn_ruled(form, 2) == TROUPE_OK);
@@ -586,7 +656,7 @@ ruled_post(void)
 static void
 ruled_stop(void)
 {
-    uint32_t form = model_choose(4);
+    uint32_t form = model_choose(FORMS);
 
     begin(1);
     MODEL_ASSERT(spawn_ruled(form, 1 + model_choose(2)) == TROUPE_OK);
@@ -594,6 +664,55 @@ ruled_stop(void)
         model_choose(2) != 0 ? stop_now : stop_in_line, NULL);
     model_await_sleep();
     MODEL_ASSERT(troupe_depth(rt, actor) == TROUPE_DEPTH_DEAD);
+    check_messages();
+    check_books();
+    finish();
+}
+
+/* --- one that waits for a token ------------------------------------------- */
+
+static troupe_status
+spawn_throttled(uint32_t name, troupe_ref *ref)
+{
+    const troupe_throttle_options throttle = {
+        .size = sizeof throttle, .per_second = 1e-9};
+    troupe_spawn_options options = {.size = sizeof options,
+        .arg = &name,
+        .arg_bytes = sizeof name,
+        .throttle = &throttle};
+
+    return troupe_system_spawn(rt, &sink_type, &options, ref);
+}
+
+/* The next one is likely to get the rules of the one that has gone. */
+static void
+replace_throttled(void *user)
+{
+    (void)user;
+    while (troupe_depth(rt, actor) != TROUPE_DEPTH_DEAD) {
+        model_relax(MODEL_AT("await_end"));
+    }
+    MODEL_ASSERT(spawn_throttled(2, &second) == TROUPE_OK);
+    post_note(2, second, 2);
+    post_note(2, second, 2);
+}
+
+/* Stops that are late find the rules of a stranger: it goes on waiting. */
+static void
+throttle_reuse(void)
+{
+    begin(1);
+    MODEL_ASSERT(spawn_throttled(1, &actor) == TROUPE_OK);
+    post_note(0, actor, 1);
+    post_note(0, actor, 1);
+    model_await_sleep();
+    run_three(stop_now, NULL, stop_now, NULL, replace_throttled, NULL);
+    model_await_sleep();
+    MODEL_CHECK(ledger.handled[2] == 1, "%u handled", ledger.handled[2]);
+    actor = second;
+    stop_now(NULL);
+    model_await_sleep();
+    MODEL_ASSERT(troupe_depth(rt, second) == TROUPE_DEPTH_DEAD);
     check_messages();
     check_books();
     finish();
@@ -1278,6 +1397,7 @@ main(int argc, char **argv)
         {"ruled_post", ruled_post, 2},
         {"ruled_stop", ruled_stop, 4},
         {"put_back", put_back, 2},
+        {"throttle_reuse", throttle_reuse, 2},
         {"tree", tree, 3},
         {"names", names, 2},
         {"names_reuse", names_reuse, 4},

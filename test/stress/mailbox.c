@@ -67,6 +67,8 @@ on_drop(troupe_drop_reason reason, const troupe_msg *msg, void *user)
 {
     STRESS_CHECK(user == the_box && reason <= TROUPE_DROP_HEAD, "on_drop");
     STRESS_CHECK(!troupe_msg_is(msg, &vital), "an undroppable one was dropped");
+    STRESS_CHECK(the_box->options.overflow != TROUPE_OVERFLOW_REJECT,
+        "reject has dropped one");
     decide(troupe_payload(msg, struct offer), DROPPED);
 }
 

@@ -7,8 +7,6 @@
 #include <troupe/testkit.h>
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,13 +16,6 @@ struct test_letters test_letters;
 
 static struct test_census before;
 static bool has_census;
-
-void
-test_fail(const char *file, int line, const char *what)
-{
-    (void)fprintf(stderr, "%s:%d: %s\n", file, line, what);
-    abort();
-}
 
 static uint64_t
 number_of(const void *payload, size_t bytes)

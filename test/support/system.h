@@ -10,6 +10,7 @@
  */
 
 #include "support/alloc.h"
+#include "support/require.h"
 
 #include <troupe/troupe.h>
 
@@ -56,12 +57,6 @@ void test_close(troupe_system *system);
  * A child that hangs is killed in the end.
  */
 int test_in_child(int (*what)(void));
-
-/* Prints and ends the process: for what is not the point of a test. */
-#define test_require(expr)                                                     \
-    ((expr) ? (void)0 : test_fail(__FILE__, __LINE__, #expr))
-void test_fail(const char *file, int line, const char *what)
-    __attribute__((noreturn));
 
 /* --- dead letters --------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 
 #include "support/alloc.h"
 #include "support/await.h"
+#include "support/require.h"
 
 #include <criterion/criterion.h>
 
@@ -27,7 +28,7 @@ static void
 teardown(void)
 {
     trp_deque_fini(&deque);
-    cr_assert(test_alloc_is_empty(&alloc));
+    test_require(test_alloc_is_empty(&alloc));
 }
 
 TestSuite(queue_deque, .init = setup, .fini = teardown);

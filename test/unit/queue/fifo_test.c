@@ -2,6 +2,7 @@
 #include "queue/fifo.h"
 
 #include "support/alloc.h"
+#include "support/require.h"
 #include "support/seed.h"
 
 #include <criterion/criterion.h>
@@ -27,7 +28,7 @@ static void
 teardown(void)
 {
     trp_fifo_fini(&fifo);
-    cr_assert(test_alloc_is_empty(&alloc));
+    test_require(test_alloc_is_empty(&alloc));
 }
 
 TestSuite(queue_fifo, .init = setup, .fini = teardown);

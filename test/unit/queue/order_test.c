@@ -2,6 +2,7 @@
 #include "queue/order.h"
 
 #include "support/alloc.h"
+#include "support/require.h"
 #include "support/seed.h"
 
 #include <criterion/criterion.h>
@@ -30,7 +31,7 @@ static void
 teardown(void)
 {
     trp_order_fini(&order);
-    cr_assert(test_alloc_is_empty(&alloc));
+    test_require(test_alloc_is_empty(&alloc));
 }
 
 TestSuite(queue_order, .init = setup, .fini = teardown);

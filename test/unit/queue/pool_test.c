@@ -4,6 +4,7 @@
 #include "support/alloc.h"
 #include "support/await.h"
 #include "support/census.h"
+#include "support/require.h"
 #include "support/seed.h"
 
 #include <criterion/criterion.h>
@@ -47,7 +48,7 @@ static void
 teardown(void)
 {
     trp_pool_fini(&pool);
-    cr_assert(test_alloc_is_empty(&alloc));
+    test_require(test_alloc_is_empty(&alloc));
 }
 
 TestSuite(queue_pool, .init = setup, .fini = teardown);

@@ -3,6 +3,7 @@
 
 #include "support/alloc.h"
 #include "support/await.h"
+#include "support/require.h"
 #include "support/seed.h"
 
 #include <criterion/criterion.h>
@@ -58,7 +59,7 @@ static void
 teardown(void)
 {
     trp_pool_fini(&pool);
-    cr_assert(test_alloc_is_empty(&alloc));
+    test_require(test_alloc_is_empty(&alloc));
 }
 
 TestSuite(queue_ring, .init = setup, .fini = teardown);

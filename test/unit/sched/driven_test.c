@@ -5,6 +5,7 @@
 #include "support/alloc.h"
 #include "support/await.h"
 #include "support/census.h"
+#include "support/require.h"
 
 #include <criterion/criterion.h>
 
@@ -80,7 +81,7 @@ is_readable(void)
 static void
 teardown(void)
 {
-    cr_assert(test_alloc_is_empty(&alloc));
+    test_require(test_alloc_is_empty(&alloc));
 }
 
 TestSuite(sched_driven, .fini = teardown);

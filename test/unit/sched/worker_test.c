@@ -3,6 +3,7 @@
 #include "sched/worker.h"
 
 #include "support/alloc.h"
+#include "support/require.h"
 
 #include <criterion/criterion.h>
 
@@ -55,7 +56,7 @@ static void
 teardown(void)
 {
     trp_sched_fini(&sched);
-    cr_assert(test_alloc_is_empty(&alloc));
+    test_require(test_alloc_is_empty(&alloc));
 }
 
 TestSuite(sched_worker, .init = setup, .fini = teardown);
