@@ -379,6 +379,7 @@ await_idle(void)
     MODEL_ASSERT(spawn_sink(1, &actor) == TROUPE_OK);
     MODEL_ASSERT(spawn_sink(1, &other) == TROUPE_OK);
     run_three(post_and_await, with(0, 1), post_to_other, NULL, NULL, NULL);
+    model_await_sleep(); /* the other post may have come after the wait */
     check_books();
     finish();
 }
