@@ -7,6 +7,7 @@
 #include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/supervise.h"
+#include "actor/watch.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 
@@ -296,11 +297,25 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
     return fail(turn, (int32_t)TROUPE_E_INVALID);
 }
 
-/* A boxed or owning message, or a stop that took its place in line. */
+/* What the item holds goes, and the watch whose notice it is. */
+TRP_COLD static void
+settle(struct turn *turn, struct trp_item *item, struct trp_watching *watching)
+{
+    trp_item_settle(turn->local, item, turn->self->current.spent);
+    if (watching != NULL) {
+        trp_watch_settle(turn->core, turn->local, watching);
+    }
+}
+
+/*
+ * A boxed or owning message, a death notice, or a stop that took its place in
+ * line.
+ */
 TRP_COLD static enum next
 handle_special(struct turn *turn, struct trp_item *item)
 {
     struct troupe_self *self = turn->self;
+    struct trp_watching *watching = NULL; /* of a notice */
     troupe_verdict verdict;
     troupe_msg view;
 
@@ -309,6 +324,13 @@ handle_special(struct turn *turn, struct trp_item *item)
         trp_count(&turn->local->books.handled,
             UINT64_MAX); /* not a message: in no column of the books */
         return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
+    }
+    if ((item->mark & TRP_MARK_NOTICE) != 0) {
+        watching = trp_watching_of(turn->core, turn->cell);
+        if (!trp_watch_show(turn->core, turn->local, watching, item)) {
+            trp_count(&turn->local->books.handled, UINT64_MAX);
+            return NEXT_GO_ON;
+        }
     }
     trp_item_view(item, &view);
     self->current.msg = &view;
@@ -325,10 +347,10 @@ handle_special(struct turn *turn, struct trp_item *item)
             view.bytes = 0;
         }
         next = judge(turn, verdict, &view); /* shows the payload */
-        trp_item_settle(turn->local, item, self->current.spent);
+        settle(turn, item, watching);
         return next;
     }
-    trp_item_settle(turn->local, item, self->current.spent);
+    settle(turn, item, watching);
     return verdict == TROUPE_CONTINUE ? NEXT_GO_ON
                                       : judge(turn, verdict, &view);
 }

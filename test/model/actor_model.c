@@ -139,7 +139,8 @@ check_books(void)
 
     MODEL_ASSERT(troupe_counters_read(rt, &books) == TROUPE_OK);
     MODEL_CHECK(books.sent == books.handled + books.dropped + books.dead +
-                                  books.refused + books.queued,
+                                  books.cancelled + books.refused +
+                                  books.queued,
         "sent %u, handled %u, dropped %u, dead %u, refused %u, queued %u",
         (uint32_t)books.sent, (uint32_t)books.handled, (uint32_t)books.dropped,
         (uint32_t)books.dead, (uint32_t)books.refused, (uint32_t)books.queued);
