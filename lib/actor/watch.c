@@ -420,7 +420,6 @@ void
 trp_watch_end(struct trp_core *core, struct trp_local *local,
     struct trp_watching *watching)
 {
-    trp_watch_leave(core, watching);
     for (uint32_t at = 0; at < watching->slots; at++) {
         struct trp_watch *watch = watching->slot[at];
 

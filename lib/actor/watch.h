@@ -87,7 +87,7 @@ void trp_watch_bury(struct trp_core *core, struct trp_local *local,
 
 /* The watcher is about to stop: no more notices. What is told stays. */
 void trp_watch_leave(struct trp_core *core, struct trp_watching *watching);
-/* It has gone: frees all but the table. */
+/* After that, when it has gone: frees all but the table. */
 void trp_watch_end(struct trp_core *core, struct trp_local *local,
     struct trp_watching *watching);
 void trp_watch_free_table(struct trp_core *core, struct trp_watching *watching);
