@@ -62,7 +62,7 @@ free_extra(struct trp_core *core, struct trp_extra *extra)
     trp_supervision_release(core, extra->own);
     trp_fifo_fini(&extra->failure.restarts);
     trp_fifo_fini(&extra->family.restarts);
-    trp_watch_free_table(core, &extra->watching);
+    trp_watch_fini(core, &extra->watching);
     trp_heap_free(&core->heap, extra, sizeof *extra);
 }
 

@@ -32,7 +32,62 @@ static const troupe_msg_type down_type = {sizeof(troupe_msg_type), "down",
 
 /* --- the table ------------------------------------------------------------ */
 
-/* Linear probing, at most three quarters full. */
+/*
+ * Linear probing, at most three quarters full. The first one is a block of the
+ * pool, as a watch is; larger ones are of the heap.
+ */
+
+_Static_assert(TRP_CAPACITY_FIRST * sizeof(struct trp_watch *) <= 64,
+    "a block of class 0");
+
+static struct trp_pool_cache *
+cache_of(struct trp_local *local)
+{
+    return local != NULL ? &local->messages : NULL;
+}
+
+static void *
+new_block(struct trp_core *core, struct trp_local *local)
+{
+    uint32_t unit = trp_pool_take(&core->messages, cache_of(local), 0);
+
+    return unit != TRP_POOL_NONE ? trp_pool_address(&core->messages, unit)
+                                 : NULL;
+}
+
+static void
+free_block(struct trp_core *core, struct trp_local *local, void *block)
+{
+    trp_pool_give(&core->messages, cache_of(local),
+        trp_pool_unit(&core->messages, block));
+}
+
+static struct trp_watch **
+new_slots(struct trp_core *core, struct trp_local *local, uint32_t slots)
+{
+    struct trp_watch **slot = NULL;
+
+    if (slots > TRP_CAPACITY_FIRST) {
+        return trp_heap_alloc(&core->heap, slots * sizeof *slot);
+    }
+    slot = new_block(core, local);
+    if (slot != NULL) {
+        memset(slot, 0, slots * sizeof *slot);
+    }
+    return slot;
+}
+
+static void
+free_slots(struct trp_core *core, struct trp_local *local,
+    const struct trp_watching *watching)
+{
+    if (watching->slots > TRP_CAPACITY_FIRST) {
+        trp_heap_free(&core->heap, watching->slot,
+            watching->slots * sizeof *watching->slot);
+    } else if (watching->slots != 0) {
+        free_block(core, local, watching->slot);
+    }
+}
 
 static uint32_t
 home_of(const struct trp_watching *watching, troupe_ref subject)
@@ -73,10 +128,11 @@ put(struct trp_watching *watching, struct trp_watch *watch)
 }
 
 static bool
-resize(struct trp_core *core, struct trp_watching *watching, uint32_t slots)
+resize(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching, uint32_t slots)
 {
     struct trp_watching old = *watching;
-    struct trp_watch **slot = trp_heap_alloc(&core->heap, slots * sizeof *slot);
+    struct trp_watch **slot = new_slots(core, local, slots);
 
     if (slot == NULL) {
         return false;
@@ -90,13 +146,14 @@ resize(struct trp_core *core, struct trp_watching *watching, uint32_t slots)
             put(watching, old.slot[at]);
         }
     }
-    trp_heap_free(&core->heap, old.slot, old.slots * sizeof *old.slot);
+    free_slots(core, local, &old);
     return true;
 }
 
 /* Room for one more. */
 static bool
-reserve(struct trp_core *core, struct trp_watching *watching)
+reserve(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching)
 {
     uint32_t slots;
 
@@ -104,13 +161,13 @@ reserve(struct trp_core *core, struct trp_watching *watching)
         return true;
     }
     slots = trp_capacity_above(watching->slots);
-    return slots != 0 && resize(core, watching, slots);
+    return slots != 0 && resize(core, local, watching, slots);
 }
 
 /* Those behind it that it kept from their home move up. */
 static struct trp_watch *
-take_out(struct trp_core *core, struct trp_watching *watching,
-    struct trp_watch **place)
+take_out(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching, struct trp_watch **place)
 {
     struct trp_watch *watch = *place;
     struct trp_watch **slot = watching->slot;
@@ -129,47 +186,24 @@ take_out(struct trp_core *core, struct trp_watching *watching,
     slot[hole] = NULL;
     watching->count--;
     if (trp_capacity_is_too_large(watching->slots, watching->count)) {
-        (void)resize(core, watching, watching->slots / 2); /* else later */
+        (void)resize(
+            core, local, watching, watching->slots / 2); /* else later */
     }
     return watch;
 }
 
-void
-trp_watch_free_table(struct trp_core *core, struct trp_watching *watching)
-{
-    trp_heap_free(
-        &core->heap, watching->slot, watching->slots * sizeof *watching->slot);
-}
-
 /* --- one watch ------------------------------------------------------------ */
-
-static struct trp_pool_cache *
-cache_of(struct trp_local *local)
-{
-    return local != NULL ? &local->messages : NULL;
-}
 
 static struct trp_watch *
 new_watch(struct trp_core *core, struct trp_local *local, troupe_ref watcher,
     troupe_ref subject)
 {
-    uint32_t unit = trp_pool_take(&core->messages, cache_of(local), 0);
-    struct trp_watch *watch;
+    struct trp_watch *watch = new_block(core, local);
 
-    if (unit == TRP_POOL_NONE) {
-        return NULL;
+    if (watch != NULL) {
+        *watch = (struct trp_watch){.watcher = watcher, .exit.actor = subject};
     }
-    watch = trp_pool_address(&core->messages, unit);
-    *watch = (struct trp_watch){.watcher = watcher, .exit.actor = subject};
     return watch;
-}
-
-static void
-free_watch(
-    struct trp_core *core, struct trp_local *local, struct trp_watch *watch)
-{
-    trp_pool_give(&core->messages, cache_of(local),
-        trp_pool_unit(&core->messages, watch));
 }
 
 static void
@@ -283,8 +317,9 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
         change_form(local, *known, instead);
         return TROUPE_OK;
     }
-    watch = reserve(core, watching) ? new_watch(core, local, watcher, subject)
-                                    : NULL;
+    watch = reserve(core, local, watching)
+                ? new_watch(core, local, watcher, subject)
+                : NULL;
     if (watch == NULL) {
         return TROUPE_E_NOMEM;
     }
@@ -296,7 +331,7 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
         }
     }
     if (status != TROUPE_OK) {
-        free_watch(core, local, watch);
+        free_block(core, local, watch);
         return status;
     }
     change_form(local, watch, instead);
@@ -312,11 +347,11 @@ trp_watch_remove(struct trp_core *core, struct trp_local *local,
 
     /* There may be two: one whose notice was stashed, and a later one. */
     while ((place = find(watching, subject)) != NULL) {
-        struct trp_watch *watch = take_out(core, watching, place);
+        struct trp_watch *watch = take_out(core, local, watching, place);
 
         delist(core, watch);
         change_form(local, watch, NULL);
-        free_watch(core, local, watch);
+        free_block(core, local, watch);
     }
 }
 
@@ -336,7 +371,7 @@ trp_watch_show(struct trp_core *core, struct trp_local *local,
         trp_book(core, local, cancelled, 1);
         return false;
     }
-    watching->shown = take_out(core, watching, place);
+    watching->shown = take_out(core, local, watching, place);
     watching->shown->exit = exit;
     if (watching->shown->instead != NULL) {
         trp_item_from_box(item, watching->shown->instead);
@@ -351,7 +386,7 @@ trp_watch_settle(struct trp_core *core, struct trp_local *local,
     struct trp_watching *watching)
 {
     if (watching->shown != NULL) {
-        free_watch(core, local, watching->shown);
+        free_block(core, local, watching->shown);
         watching->shown = NULL;
     }
 }
@@ -368,7 +403,7 @@ trp_watch_put_back(struct troupe_self *self, struct trp_item *item, bool boxed)
     }
     make_item(
         &notice, &trp_notice_type, TRP_MARK_NOTICE, &watching->shown->exit);
-    if (!reserve(core, watching)) {
+    if (!reserve(core, self->local, watching)) {
         return false;
     }
     if (boxed) {
@@ -425,8 +460,18 @@ trp_watch_end(struct trp_core *core, struct trp_local *local,
 
         if (watch != NULL) {
             change_form(local, watch, NULL);
-            free_watch(core, local, watch);
+            free_block(core, local, watch);
         }
+    }
+    free_slots(core, local, watching);
+    *watching = (struct trp_watching){.slot = NULL};
+}
+
+void
+trp_watch_fini(struct trp_core *core, struct trp_watching *watching)
+{
+    if (watching->slots > TRP_CAPACITY_FIRST) {
+        free_slots(core, NULL, watching);
     }
 }
 

@@ -87,10 +87,11 @@ void trp_watch_bury(struct trp_core *core, struct trp_local *local,
 
 /* The watcher is about to stop: no more notices. What is told stays. */
 void trp_watch_leave(struct trp_core *core, struct trp_watching *watching);
-/* After that, when it has gone: frees all but the table. */
+/* After that, when it has gone: nothing is left. */
 void trp_watch_end(struct trp_core *core, struct trp_local *local,
     struct trp_watching *watching);
-void trp_watch_free_table(struct trp_core *core, struct trp_watching *watching);
+/* At the end of the system, which frees its pools itself. */
+void trp_watch_fini(struct trp_core *core, struct trp_watching *watching);
 
 /* --- the subject ---------------------------------------------------------- */
 

@@ -155,7 +155,6 @@ troupe_port_close(troupe_port *port)
     }
     drain(port, local);
     trp_watch_end(core, local, &port->watching);
-    trp_watch_free_table(core, &port->watching);
     exit.actor = port->ref;
     trp_cell_destroy(core, local, port->cell, &exit);
     trp_notify_close(&port->notify);
