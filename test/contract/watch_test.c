@@ -203,7 +203,7 @@ Test(watch, a_notice_comes_once_and_has_no_sender)
 }
 
 static void
-do_fail_after_two(troupe_self *self, void *user)
+do_tell_and_stop(troupe_self *self, void *user)
 {
     const uint64_t number = 7;
 
@@ -218,7 +218,7 @@ Test(watch, what_the_subject_sent_comes_first)
     troupe_ref subject = spawn(&watcher_type);
 
     call(watcher, do_watch, &subject);
-    call(subject, do_fail_after_two, &watcher);
+    call(subject, do_tell_and_stop, &watcher);
     cr_assert_eq(seen.count, 3);
     cr_assert_eq(seen.entry[1].tag, test_number.tag);
     assert_down(2, subject, TROUPE_EXIT_STOPPED);
@@ -497,6 +497,32 @@ Test(watch, a_message_of_ones_own_comes_instead)
     call(watcher, do_watch_with, subject); /* at once */
     cr_assert_eq(seen.entry[1].number, 43);
     cr_assert_eq(atomic_load(&drops), 2);
+}
+
+/* It has a sender, until then. */
+static void
+do_watch_with_current(troupe_self *self, void *user)
+{
+    troupe_msg *msg = NULL;
+
+    seen.on_notice = NULL;
+    cr_assert(!troupe_ref_is_none(troupe_sender(self)));
+    cr_assert_eq(troupe_take(self, &msg), TROUPE_OK);
+    cr_assert_eq(troupe_watch_with(self, *(troupe_ref *)user, msg), TROUPE_OK);
+}
+
+Test(watch, a_message_that_was_taken_can_come_instead)
+{
+    troupe_ref watcher = spawn(&watcher_type);
+    troupe_ref subject = spawn(&watcher_type);
+
+    seen.on_notice = do_watch_with_current;
+    seen.user = &subject;
+    call(subject, do_tell_and_stop, &watcher);
+    cr_assert_eq(seen.count, 3);
+    cr_assert_eq(seen.entry[2].tag, test_number.tag);
+    cr_assert(!troupe_ref_is_none(seen.entry[1].sender));
+    cr_assert(troupe_ref_is_none(seen.entry[2].sender));
 }
 
 Test(watch, the_last_form_wins_and_the_others_are_freed)
