@@ -17,7 +17,7 @@ struct trp_watch {
     /* owner of the watcher */
     troupe_exit exit;        /* .actor: the subject; the rest when shown */
     struct trp_box *instead; /* comes instead of the notice; or NULL */
-    bool was_listed;         /* it may still be */
+    bool was_listed;         /* it may still be; constant */
 };
 
 _Static_assert(sizeof(struct trp_watch) <= 64, "a block of class 0");
@@ -276,7 +276,6 @@ delist(struct trp_core *core, struct trp_watch *watch)
             unlink_locked(watch);
         }
         trp_lock_release(lock);
-        watch->was_listed = false;
     }
 }
 

@@ -995,6 +995,7 @@ stop_many(void)
 Test(watch, one_watches_many)
 {
     troupe_ref watcher = spawn(&watcher_type);
+    uint64_t before = test_counters(the_system).bytes;
 
     spawn_many(&test_plain);
     call(watcher, do_watch_all, NULL);
@@ -1002,6 +1003,7 @@ Test(watch, one_watches_many)
     stop_many();
     cr_assert_eq(told, MANY / 100);
     cr_assert_eq(test_counters(the_system).cancelled, 0);
+    cr_assert_leq(test_counters(the_system).bytes, before + 4096);
 }
 
 Test(watch, many_watch_one)
