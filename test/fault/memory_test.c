@@ -771,8 +771,8 @@ watcher_receive(troupe_self *self, void *state, const troupe_msg *msg)
             watch_one(self, parents[i], i % 2 == 0, true);
         }
         break;
-    case WATCH_DEAD: /* more than the table has room for at first */
-        for (uint32_t i = 1; i < 200; i++) {
+    case WATCH_DEAD: /* table and mailbox have to grow */
+        for (uint32_t i = 1; i < 3000; i++) {
             watch_one(self, (troupe_ref){i, UINT32_MAX}, i % 2 == 0, true);
         }
         break;
@@ -795,11 +795,17 @@ static const troupe_actor_type watcher_type = {
 static troupe_ref the_watcher;
 
 static void
+prepare_lone_watcher(troupe_system *system)
+{
+    the_watcher = spawn(system, &watcher_type, NULL, 0);
+    memset(&watcher, 0, sizeof watcher);
+}
+
+static void
 prepare_watcher(troupe_system *system)
 {
     prepare_tree(system);
-    the_watcher = spawn(system, &watcher_type, NULL, 0);
-    memset(&watcher, 0, sizeof watcher);
+    prepare_lone_watcher(system);
 }
 
 static void
@@ -825,9 +831,19 @@ run_watcher(troupe_system *system)
     cr_assert_eq(troupe_post_stop_now(system, the_watcher), TROUPE_OK);
 }
 
+/* No mailbox has grown before: the notice that comes at once is refused. */
+static void
+run_lone_watcher(troupe_system *system)
+{
+    test_post_number(system, the_watcher, WATCH_DEAD);
+    test_run(system);
+    cr_assert_eq(watcher.told, watcher.expected);
+}
+
 Test(fault_memory, actors_that_watch)
 {
     fail_each(&(struct scenario){prepare_watcher, run_watcher, 10});
+    fail_each(&(struct scenario){prepare_lone_watcher, run_lone_watcher, 5});
 }
 
 static void
