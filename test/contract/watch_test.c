@@ -711,11 +711,16 @@ line_open(void *user)
     return calloc(1, sizeof(struct line));
 }
 
+static bool line_has_no_memory;
+
 static troupe_status
 line_add(void *box, troupe_msg *msg)
 {
     struct line *line = box;
 
+    if (line_has_no_memory && troupe_msg_tag(msg) == TROUPE_TAG_DOWN) {
+        return TROUPE_E_NOMEM;
+    }
     line->msg[(line->first + line->count++) % 64] = msg;
     return TROUPE_OK;
 }
@@ -776,16 +781,53 @@ Test(watch, a_mailbox_of_ones_own_carries_them)
 {
     troupe_ref watcher = spawn_with_custom();
     troupe_ref subject[2] = {spawn(&test_plain), {5, 0}};
+    uint64_t before;
 
     call(watcher, do_watch, subject);
     stop(subject[0]);
     assert_down(0, subject[0], TROUPE_EXIT_STOPPED);
     call(watcher, do_watch_with, subject);
     cr_assert_eq(seen.entry[1].number, 5);
-    call(watcher, do_watch_and_unwatch, subject);
-    cr_assert_eq(seen.count, 2);
-    cr_assert_eq(test_counters(the_system).cancelled, 2);
-    cr_assert_eq(atomic_load(&drops), 2);
+    before = test_counters(the_system).bytes;
+    for (uint64_t i = 1; i <= 100; i++) {
+        call(watcher, do_watch_and_unwatch, subject);
+        cr_assert_eq(seen.count, 2);
+        cr_assert_eq(test_counters(the_system).cancelled, 2 * i);
+        cr_assert_eq(atomic_load(&drops), 1 + i);
+    }
+    cr_assert_eq(test_counters(the_system).bytes, before, "boxes are left");
+}
+
+static void
+do_watch_without_memory(troupe_self *self, void *user)
+{
+    const troupe_ref *subject = user;
+    troupe_msg *msg = own_message(the_system, 1);
+
+    cr_assert_eq(troupe_watch(self, subject[0]), TROUPE_E_NOMEM);
+    cr_assert_eq(troupe_watch_with(self, subject[0], msg), TROUPE_E_NOMEM);
+    troupe_msg_free(msg);
+}
+
+/* There is no memory for a notice: known at once, or a dead letter. */
+Test(watch, a_notice_that_finds_no_memory_is_refused_or_a_dead_letter)
+{
+    troupe_ref watcher = spawn_with_custom();
+    troupe_ref subject[2] = {test_dead_actor(the_system), spawn(&test_plain)};
+
+    line_has_no_memory = true;
+    call(watcher, do_watch, &subject[1]);
+    stop(subject[1]);
+    cr_assert_eq(test_letters.last.reason, TROUPE_DEAD_REFUSED);
+    cr_assert_eq(test_letters.last.tag, TROUPE_TAG_DOWN);
+    cr_assert(troupe_ref_equal(test_letters.last.recipient, watcher));
+    call(watcher, do_watch_without_memory, subject);
+    line_has_no_memory = false;
+    cr_assert_eq(seen.count, 0);
+    cr_assert_eq(test_counters(the_system).refused, 2);
+    cr_assert_eq(test_counters(the_system).dead, 1);
+    call(watcher, do_watch, subject);
+    cr_assert_eq(seen.count, 1);
 }
 
 /* --- the stash ------------------------------------------------------------ */

@@ -831,7 +831,7 @@ run_watcher(troupe_system *system)
     cr_assert_eq(troupe_post_stop_now(system, the_watcher), TROUPE_OK);
 }
 
-/* No mailbox has grown before: the notice that comes at once is refused. */
+/* No mailbox has grown before. */
 static void
 run_lone_watcher(troupe_system *system)
 {
