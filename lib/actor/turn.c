@@ -298,7 +298,7 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
 }
 
 /* What the item holds goes, and the watch whose notice it is. */
-TRP_COLD static void
+static void
 settle(struct turn *turn, struct trp_item *item, struct trp_watching *watching)
 {
     trp_item_settle(turn->local, item, turn->self->current.spent);

@@ -137,6 +137,7 @@ troupe_stop_wait(troupe_system *system, const troupe_ref *actors, size_t count,
     if (status == TROUPE_OK) {
         status = await_notices(&wait, timeout_ns);
     }
+    /* Who ends later than in time tells nobody. */
     trp_watch_leave(&system->core, &wait.port->watching);
     for (size_t i = 0; i < count && status == TROUPE_E_TIMEOUT; i++) {
         (void)troupe_post_stop_now(system, actors[i]);
