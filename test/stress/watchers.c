@@ -214,14 +214,36 @@ static const troupe_actor_type watcher_type = STRESS_ACTOR(be_watcher);
 
 /* --- the nursery ---------------------------------------------------------- */
 
+static double
+rank_of(const troupe_msg *msg, void *user)
+{
+    (void)user;
+    return troupe_msg_tag(msg);
+}
+
+/* With any mailbox: ticks may get lost in it. */
 static void
 fill(troupe_self *self, struct place *place)
 {
+    static const troupe_mailbox_options mailbox[] = {
+        {.size = TROUPE_OPTIONS(troupe_mailbox_options), .capacity = 1},
+        {.size = TROUPE_OPTIONS(troupe_mailbox_options),
+            .capacity = 2,
+            .overflow = TROUPE_OVERFLOW_DROP_HEAD},
+        {.size = TROUPE_OPTIONS(troupe_mailbox_options), .priority = rank_of},
+    };
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    uint32_t kind = below(place, 6);
+    troupe_status status;
     troupe_ref ref;
 
     place->count = 0;
     place->ticks = TICKS;
-    ref = stress_spawn_below(self, &watcher_type, place);
+    options.arg = &place;
+    options.arg_bytes = sizeof place;
+    options.mailbox = kind < 3 ? &mailbox[kind] : NULL;
+    status = troupe_spawn(self, &watcher_type, &options, &ref);
+    STRESS_CHECK(status == TROUPE_OK, "%s", troupe_status_name(status));
     STRESS_CHECK(troupe_watch(self, ref) == TROUPE_OK, "watch");
     atomic_store(&place->ref, stress_pack(ref));
     troupe_tell(self, ref, &tick, NULL);
