@@ -269,6 +269,20 @@ is_death_pact(const struct turn *turn, const troupe_msg *view)
     return extra != NULL && (extra->actor_flags & TROUPE_ACTOR_DEATH_PACT) != 0;
 }
 
+static void
+leave_unhandled(struct turn *turn, const troupe_msg *view)
+{
+    struct troupe_self *self = turn->self;
+
+    if ((self->current.spent & TRP_SPENT_TAKEN) == 0) {
+        trp_count(&turn->local->books.handled, UINT64_MAX);
+        trp_dead_letter(turn->core, turn->local,
+            trp_cell_ref(turn->core, turn->cell), view,
+            trp_item_box_or_null(self->current.item), TROUPE_DEAD_UNHANDLED);
+    }
+}
+
+/* It may be the end: what the message held has gone, or owned nothing. */
 TRP_COLD static enum next
 judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
 {
@@ -281,13 +295,7 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
         if (is_death_pact(turn, view)) {
             return fail(turn, (int32_t)TROUPE_E_DEAD);
         }
-        if ((self->current.spent & TRP_SPENT_TAKEN) == 0) {
-            trp_count(&turn->local->books.handled, UINT64_MAX);
-            trp_dead_letter(turn->core, turn->local,
-                trp_cell_ref(turn->core, turn->cell), view,
-                trp_item_box_or_null(self->current.item),
-                TROUPE_DEAD_UNHANDLED);
-        }
+        leave_unhandled(turn, view);
         return NEXT_GO_ON;
     case TROUPE_DONE:
         return end_actor(turn, TROUPE_EXIT_DONE, 0);
@@ -339,16 +347,13 @@ handle_special(struct turn *turn, struct trp_item *item)
     self->code_is_set = false;
     verdict = self->behaviour(self, turn->state, &view);
     self->current.msg = NULL;
-    if (verdict == TROUPE_UNHANDLED) {
-        enum next next;
-
+    if (verdict == TROUPE_UNHANDLED && !is_death_pact(turn, &view)) {
         if ((self->current.spent & TRP_SPENT_MOVED) != 0) {
             view.payload = NULL; /* somebody else's now */
             view.bytes = 0;
         }
-        next = judge(turn, verdict, &view); /* shows the payload */
-        settle(turn, item, watching);
-        return next;
+        leave_unhandled(turn, &view); /* shows the payload */
+        verdict = TROUPE_CONTINUE;
     }
     settle(turn, item, watching);
     return verdict == TROUPE_CONTINUE ? NEXT_GO_ON

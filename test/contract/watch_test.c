@@ -429,6 +429,72 @@ Test(watch, a_watcher_may_end_over_a_notice)
     cr_assert_eq(test_counters(the_system).actors, 0);
 }
 
+static troupe_ref
+spawn_supervised(troupe_directive directive, uint32_t flags)
+{
+    troupe_supervision own = TROUPE_INIT(troupe_supervision);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref = TROUPE_NONE;
+
+    own.otherwise = directive;
+    options.own = &own;
+    options.flags = flags;
+    cr_assert_eq(troupe_system_spawn(the_system, &watcher_type, &options, &ref),
+        TROUPE_OK);
+    return ref;
+}
+
+/* A notice that is not handled ends it; a message of its own does not. */
+Test(watch, a_death_pact_ends_the_watcher)
+{
+    troupe_ref other = spawn(&watcher_type);
+    troupe_ref watcher =
+        spawn_supervised(TROUPE_DIRECTIVE_STOP, TROUPE_ACTOR_DEATH_PACT);
+    troupe_ref subject[2] = {spawn(&test_plain), {3, 0}};
+
+    call(other, do_watch, &watcher);
+    seen.answer = TROUPE_UNHANDLED;
+    call(watcher, do_watch_with, subject);
+    stop(subject[0]);
+    cr_assert_eq(test_letters.last.tag, test_owned.tag);
+    cr_assert_eq(seen.count, 1);
+    seen.answer = TROUPE_CONTINUE;
+    call(watcher, do_watch, subject);
+    cr_assert_eq(seen.count, 2);
+    seen.answer = TROUPE_UNHANDLED;
+    call(watcher, do_watch, subject);
+    cr_assert_eq(seen.count, 4);
+    assert_down(3, watcher, TROUPE_EXIT_FAILED);
+    cr_assert_eq(seen.entry[3].exit.code, TROUPE_E_DEAD);
+}
+
+/* Neither is it an end, nor does it end what it watches; its stash goes. */
+Test(watch, watches_of_both_sides_survive_a_restart)
+{
+    troupe_ref watcher = spawn_supervised(TROUPE_DIRECTIVE_RESTART, 0);
+    troupe_ref other = spawn(&watcher_type);
+    troupe_ref subject[2] = {spawn(&test_plain), {8, 0}};
+
+    call(other, do_watch, &watcher);
+    call(watcher, do_watch_with, subject);
+    call(watcher, do_watch, &other);
+    seen.stashes = true;
+    stop(subject[0]);
+    seen.stashes = false;
+    seen.answer = TROUPE_FAILED;
+    test_post_number(the_system, watcher, 1);
+    test_run(the_system);
+    seen.answer = TROUPE_CONTINUE;
+    cr_assert_eq(test_counters(the_system).restarted, 1);
+    cr_assert_eq(seen.count, 1, "nobody heard of it");
+    cr_assert_eq(atomic_load(&drops), 1, "the stash was buried");
+    call(watcher, do_watch, subject); /* so this is a new watch */
+    cr_assert_eq(seen.count, 2);
+    stop(other);
+    cr_assert_eq(seen.count, 3);
+    assert_down(2, other, TROUPE_EXIT_STOPPED);
+}
+
 /* --- unwatch -------------------------------------------------------------- */
 
 Test(watch, nothing_arrives_after_unwatch)

@@ -2,10 +2,11 @@
 
 /*
  * Actors watch each other, with notices and with messages of their own,
- * unwatch, stash what comes, and end, all at once; others stop them meanwhile.
- * Each knows what it waits for: nothing else comes, nothing comes twice, and
- * when all is quiet it waits for nobody who has gone. Each message of one's own
- * is dropped once. A nursery watches all of them and fills their places again.
+ * unwatch, stash what comes, fail, and end, all at once; others stop them
+ * meanwhile. Each knows what it waits for: nothing else comes, nothing comes
+ * twice, and when all is quiet it waits for nobody who has gone. Each message
+ * of one's own is dropped once. A nursery watches all of them and fills their
+ * places again.
  */
 #include "stress.h"
 
@@ -44,6 +45,7 @@ struct place {
     struct {
         troupe_ref whom;
         uint64_t number; /* of the message of its own; 0: a notice */
+        bool is_stashed;
     } watch[WATCHES];
 };
 
@@ -112,7 +114,18 @@ watch_one(troupe_self *self, struct place *place, troupe_ref whom)
     STRESS_CHECK(status == TROUPE_OK, "%s", troupe_status_name(status));
     place->watch[at].whom = whom;
     place->watch[at].number = number;
-    place->count += at == place->count ? 1 : 0;
+    if (at == place->count) {
+        place->watch[place->count++].is_stashed = false;
+    }
+}
+
+static void
+unstash_all(troupe_self *self, struct place *place)
+{
+    STRESS_CHECK(troupe_unstash(self, 0) == TROUPE_OK, "unstash");
+    for (uint32_t at = 0; at < place->count; at++) {
+        place->watch[at].is_stashed = false;
+    }
 }
 
 static void
@@ -134,7 +147,7 @@ do_something(troupe_self *self, struct place *place)
         }
         break;
     case 1:
-        STRESS_CHECK(troupe_unstash(self, 0) == TROUPE_OK, "unstash");
+        unstash_all(self, place);
         break;
     default:
         watch_one(self, place, whom);
@@ -164,7 +177,8 @@ check_off(troupe_self *self, struct place *place, const troupe_msg *msg)
         "the other form");
     if (!atomic_load(&place->world->is_ending) && below(place, 4) == 0 &&
         troupe_stash(self) == TROUPE_OK) {
-        return; /* comes again */
+        place->watch[at].is_stashed = true; /* comes again */
+        return;
     }
     forget(place, at);
     atomic_fetch_add(&place->world->told, 1);
@@ -182,6 +196,19 @@ check_all(troupe_self *self, struct place *place)
     atomic_fetch_add(&place->world->reports, 1);
 }
 
+/* Its watches outlive that, but for what is in the stash. */
+static troupe_verdict
+fail(troupe_self *self, struct place *place)
+{
+    for (uint32_t at = place->count; at > 0; at--) {
+        if (place->watch[at - 1].is_stashed) {
+            forget(place, at - 1);
+        }
+    }
+    troupe_tell(self, troupe_self_ref(self), &tick, NULL);
+    return TROUPE_FAILED;
+}
+
 static troupe_verdict
 be_watcher(troupe_self *self, void *state, const troupe_msg *msg)
 {
@@ -192,14 +219,14 @@ be_watcher(troupe_self *self, void *state, const troupe_msg *msg)
         do_something(self, place);
         do_something(self, place);
         if (below(place, TICKS) == 0) {
-            return below(place, 2) == 0 ? TROUPE_DONE : TROUPE_FAILED;
+            return below(place, 2) == 0 ? TROUPE_DONE : fail(self, place);
         }
         if (place->ticks-- > 0) {
             troupe_tell(self, troupe_self_ref(self), &tick, NULL);
         }
         return TROUPE_CONTINUE;
     case TAG_UNSTASH:
-        STRESS_CHECK(troupe_unstash(self, 0) == TROUPE_OK, "unstash");
+        unstash_all(self, place);
         return TROUPE_CONTINUE;
     case TAG_REPORT:
         check_all(self, place);
