@@ -173,10 +173,15 @@ static troupe_status
 visit(troupe_system *system, troupe_ref desk, enum errand errand,
     troupe_ref *visitor)
 {
+    static const troupe_supervision no_second_try = {
+        .size = TROUPE_OPTIONS(troupe_supervision),
+        .otherwise = TROUPE_DIRECTIVE_STOP,
+    };
     troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
     const struct visitor arg = {desk, errand};
     troupe_status status;
 
+    options.own = &no_second_try;
     options.arg = &arg;
     options.arg_bytes = sizeof arg;
     status = troupe_system_spawn(system, &visitor_type, &options, visitor);
