@@ -147,8 +147,8 @@ check_books(const struct bench *bench)
         (unsigned long long)now.dropped, (unsigned long long)now.dead,
         (unsigned long long)now.refused, (unsigned long long)now.queued,
         (unsigned long long)now.stopped);
-    if (now.sent !=
-        now.handled + now.dropped + now.dead + now.refused + now.queued) {
+    if (now.sent != now.handled + now.dropped + now.dead + now.cancelled +
+                        now.refused + now.queued) {
         die("the books do not balance", text);
     }
     if (now.dropped != bench->must_drop || now.refused != bench->must_refuse ||

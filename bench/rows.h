@@ -52,7 +52,11 @@
         "the same with 100k waiting")                                          \
     X(priority1m, bench_priority1m, "messages", "the same with 1M waiting")    \
     X(stash, bench_stash, "messages", "64 put aside, put back, handled, 5M")   \
-    X(breaker, bench_breaker, "calls", "through a closed breaker, 50M")
+    X(breaker, bench_breaker, "calls", "through a closed breaker, 50M")        \
+    X(watchstorm, bench_watchstorm, "notices",                                 \
+        "200k actors watch one, it ends, all are told")                        \
+    X(watchmany, bench_watchmany, "notices",                                   \
+        "one watches 200k actors, they end, it is told")
 
 struct bench_row {
     const char *name;

@@ -8,7 +8,7 @@ TROUPE_BEGIN_DECLS
 
 /*
  * What the runtime counts anyway. Appended to, never reordered. At a quiet
- * moment: sent = handled + dropped + dead + refused + queued.
+ * moment: sent = handled + dropped + dead + cancelled + refused + queued.
  */
 #define TROUPE_COUNTER_MAP(X)                                                  \
     X(sent, COUNTER, "attempts to send")                                       \
@@ -31,7 +31,8 @@ TROUPE_BEGIN_DECLS
     X(dropped_new, COUNTER, "dropped: the arrival")                            \
     X(dropped_head, COUNTER, "dropped: one that waited")                       \
     X(dropped_throttle, COUNTER, "dropped: beyond the throttle")               \
-    X(restarted, COUNTER, "times an actor got a new state")
+    X(restarted, COUNTER, "times an actor got a new state")                    \
+    X(cancelled, COUNTER, "notices nobody waits for any more")
 
 typedef struct troupe_counters {
     size_t size; /* TROUPE_OPTIONS(troupe_counters): how much to fill */

@@ -24,7 +24,8 @@ typedef struct troupe_exit { /* frozen */
 /*
  * A death notice: a user message with this tag, the payload troupe_exit and the
  * sender TROUPE_NONE. It follows everything the subject had sent before. Who
- * gets one: a port (port.h) or a probe (testkit.h) that watches.
+ * gets one: an actor (watch.h), a port (port.h) or a probe (testkit.h) that
+ * watches.
  */
 #define TROUPE_TAG_DOWN UINT32_C(0xffffff02)
 

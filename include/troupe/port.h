@@ -47,9 +47,9 @@ TROUPE_API void troupe_port_tell(troupe_port *port, troupe_ref to,
 
 /*
  * TROUPE_TAG_DOWN (exit.h) arrives on the port once `whom` has stopped, at once
- * if it has already; where there is no memory to store it, it is a dead letter
- * (TROUPE_DEAD_REFUSED). Watching a living actor twice is watching once.
- * E_INVALID for TROUPE_NONE and the port itself.
+ * if it has already; where there is no memory to store it then, it is a dead
+ * letter (TROUPE_DEAD_REFUSED). Watching twice is watching once, until the
+ * notice has been read. E_INVALID for TROUPE_NONE and the port itself, E_NOMEM.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_port_watch(
     troupe_port *port, troupe_ref whom);

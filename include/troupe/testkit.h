@@ -50,7 +50,10 @@ typedef bool (*troupe_trial_fn)(
 TROUPE_API uint64_t troupe_trials(const troupe_system_options *options,
     uint64_t first_seed, uint32_t seeds, troupe_trial_fn test, void *user);
 
-/* sent = handled + dropped + dead + refused + queued; says what is off. */
+/*
+ * sent = handled + dropped + dead + cancelled + refused + queued; says what is
+ * off.
+ */
 TROUPE_API bool troupe_books_balance(troupe_system *system);
 
 /*

@@ -25,6 +25,7 @@
 #include <troupe/supervision.h>
 #include <troupe/throttle.h>
 #include <troupe/tree.h>
+#include <troupe/watch.h>
 
 /* when something fails */
 #include <troupe/backoff.h>

@@ -53,14 +53,6 @@ commit_cold(struct trp_core *core, uint32_t index)
 static void
 free_extra(struct trp_core *core, struct trp_extra *extra)
 {
-    struct trp_watcher *watcher = extra->watchers;
-
-    while (watcher != NULL) {
-        struct trp_watcher *next = watcher->next;
-
-        trp_heap_free(&core->heap, watcher, sizeof *watcher);
-        watcher = next;
-    }
     trp_heap_free(&core->heap, extra->name,
         extra->name != NULL ? extra->name_bytes + 1 : 0);
     trp_heap_free(&core->heap, extra->arg, extra->arg_bytes);
@@ -70,6 +62,7 @@ free_extra(struct trp_core *core, struct trp_extra *extra)
     trp_supervision_release(core, extra->own);
     trp_fifo_fini(&extra->failure.restarts);
     trp_fifo_fini(&extra->family.restarts);
+    trp_watch_fini(core, &extra->watching);
     trp_heap_free(&core->heap, extra, sizeof *extra);
 }
 
@@ -511,7 +504,8 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
 
 /* --- death ---------------------------------------------------------------- */
 
-/* From here on refs to it are dead. Returns who watches it. */
+/* From here on refs to it are dead. Returns who watches it, and whom it does.
+ */
 static struct trp_extra *
 end_life(struct trp_core *core, struct trp_cell *cell, struct trp_cold *cold)
 {
@@ -589,10 +583,8 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
         waiting = leave_tree(core, parent, index);
     }
     if (extra != NULL) {
-        for (struct trp_watcher *watcher = extra->watchers; watcher != NULL;
-             watcher = watcher->next) {
-            trp_watch_notify(core, local, watcher->ref, exit);
-        }
+        trp_watch_tell(core, local, cold, extra, exit);
+        trp_watch_end(core, local, &extra->watching);
         if (extra->subscriptions != NULL) {
             core->on_subscriber_gone(core, extra->subscriptions);
         }

@@ -116,9 +116,11 @@ _Static_assert(offsetof(struct trp_cell, slot0) == TRP_RING_OWN_OFFSET &&
                        TRP_RING_OWN_OFFSET + (1 << TRP_RING_OWN_SHIFT),
     "ring.h finds the slots there");
 
-struct trp_watcher {
-    struct trp_watcher *next;
-    troupe_ref ref;
+/* Whom an actor or a port watches: actor/watch.h. */
+struct trp_watching {
+    struct trp_watch **slot; /* a table, by subject; NULL = free */
+    uint32_t count, slots;
+    struct trp_watch *shown; /* whose notice the behaviour has; or NULL */
 };
 
 /* How an actor failed, and what is to come of it. */
@@ -152,8 +154,9 @@ struct trp_extra {
     uint64_t hash;
     struct trp_extra *same_hash;
     /* under the cell's lock */
-    struct trp_watcher *watchers;
+    struct trp_watch *watchers;
     /* owner of S */
+    struct trp_watching watching;
     struct trp_subscription *subscriptions; /* system/events.h */
     troupe_behaviour_fn *stack;             /* below the current one */
     uint32_t stack_used, stack_capacity;

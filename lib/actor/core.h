@@ -34,6 +34,7 @@ struct trp_life {
     X(handled)                                                                 \
     X(dropped)                                                                 \
     X(dead)                                                                    \
+    X(cancelled)                                                               \
     X(stops) /* in line, less those taken out: in no public column */          \
     X(started)                                                                 \
     X(stopped)                                                                 \

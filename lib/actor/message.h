@@ -5,10 +5,10 @@
 /*
  * How a message lies in a ring slot.
  *
- *     mark     63   56   55     54      53    52   48 47               0
- *             +-------+------+---------+-------+--------+---------------+
- *             | SKIP  | DROP | CONTROL | BOXED | length | type          |
- *             +-------+------+---------+-------+--------+---------------+
+ *     mark      57      56     55     54      53    52   48 47         0
+ *             +--------+------+------+---------+-------+--------+--------+
+ *             | NOTICE | SKIP | DROP | CONTROL | BOXED | length | type   |
+ *             +--------+------+------+---------+-------+--------+--------+
  *     sender  the packed ref
  *     payload up to 16 bytes, or a pointer to a box
  *
@@ -25,7 +25,9 @@
 #define TRP_MARK_CONTROL (UINT64_C(1) << 54) /* a stop that takes its turn */
 #define TRP_MARK_DROP (UINT64_C(1) << 55)    /* type->drop is not NULL */
 #define TRP_MARK_SKIP (UINT64_C(1) << 56)    /* no message: a ticket, rules.h */
-#define TRP_MARK_SPECIAL (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP)
+#define TRP_MARK_NOTICE (UINT64_C(1) << 57)  /* of a death: watch.h */
+#define TRP_MARK_SPECIAL                                                       \
+    (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP | TRP_MARK_NOTICE)
 
 #define TRP_INLINE_BYTES 16u
 

@@ -2,6 +2,7 @@
 #include "actor/rules.h"
 
 #include "actor/mailbox.h"
+#include "actor/watch.h"
 #include "base/clock.h"
 
 #include <math.h>
@@ -666,6 +667,9 @@ take_custom(struct trp_rules *rules, struct trp_order_entry *entry)
 
     if (msg != NULL) {
         trp_item_from_box(&entry->item, trp_box_of(msg));
+        if (msg->type == &trp_notice_type) {
+            entry->item.mark |= TRP_MARK_NOTICE;
+        }
         return true;
     }
     if (rules->stops != 0) {

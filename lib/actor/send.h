@@ -29,6 +29,9 @@ troupe_status trp_send_copy(const struct trp_sending *sending,
 void trp_send_tell(const struct trp_sending *sending,
     const troupe_msg_type *type, const void *payload, size_t bytes);
 
+/* NULL, or of another system: why nothing can be done with `msg`. */
+troupe_status trp_send_check_owned(
+    const struct trp_sending *sending, const troupe_msg *msg);
 /* Hands over an owned message. */
 troupe_status trp_send_owned(
     const struct trp_sending *sending, troupe_msg *msg);

@@ -335,8 +335,8 @@ trp_send_failure(const struct trp_sending *sending, int32_t code)
 
 /* --- owned messages ------------------------------------------------------- */
 
-static troupe_status
-check_owned(const struct trp_sending *sending, const troupe_msg *msg)
+troupe_status
+trp_send_check_owned(const struct trp_sending *sending, const troupe_msg *msg)
 {
     troupe_status status = check_sender(sending);
 
@@ -356,7 +356,7 @@ check_owned(const struct trp_sending *sending, const troupe_msg *msg)
 troupe_status
 trp_send_owned(const struct trp_sending *sending, troupe_msg *msg)
 {
-    troupe_status status = check_owned(sending, msg);
+    troupe_status status = trp_send_check_owned(sending, msg);
     troupe_ref before;
     struct trp_item item;
 
@@ -382,7 +382,7 @@ trp_send_owned(const struct trp_sending *sending, troupe_msg *msg)
 void
 trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg)
 {
-    troupe_status status = check_owned(sending, msg);
+    troupe_status status = trp_send_check_owned(sending, msg);
     struct trp_box *box = NULL; /* another system's is shown, not kept */
     struct trp_item item;
 

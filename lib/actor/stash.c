@@ -2,6 +2,7 @@
 #include <troupe/stash.h>
 
 #include "actor/rules.h"
+#include "actor/watch.h"
 #include "base/error.h"
 
 /* Put aside, and put back in front of what waits. On the actor's own turn. */
@@ -28,6 +29,7 @@ troupe_stash(troupe_self *self)
     static const char call[] = "troupe_stash";
     struct trp_rules *rules;
     struct trp_order_entry entry;
+    bool is_custom;
 
     if (self == NULL || self->current.msg == NULL || self->current.spent != 0) {
         return trp_refuse(TROUPE_E_STATE, call, "self",
@@ -44,9 +46,13 @@ troupe_stash(troupe_self *self)
     }
     entry = (struct trp_order_entry){
         rules->rank, rules->sequence, *self->current.item};
-    if (!trp_fifo_push_last(&rules->stash, &entry)) {
+    /* relaxed: constant in the actor's life, and it is ours. */
+    is_custom = trp_load_relaxed(&rules->form) == TRP_FORM_CUSTOM;
+    if (!trp_fifo_reserve(&rules->stash, 1) ||
+        !trp_watch_put_back(self, &entry.item, is_custom)) {
         return TROUPE_E_NOMEM;
     }
+    (void)trp_fifo_push_last(&rules->stash, &entry);
     self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;
     unhandle(self);
     show_stashed(rules);
@@ -70,13 +76,10 @@ trp_stash_bury(struct troupe_self *self, struct trp_cell *cell)
     struct trp_order_entry entry;
 
     while (rules != NULL && trp_fifo_take_first(&rules->stash, &entry)) {
-        troupe_msg view;
-
         show_stashed(rules);
-        trp_item_view(&entry.item, &view);
-        trp_dead_letter(self->core, self->local, ref, &view,
-            trp_item_box_or_null(&entry.item), TROUPE_DEAD_STASH);
-        trp_item_release(self->local, &entry.item);
+        trp_watch_bury(self->core, self->local,
+            trp_watching_of(self->core, cell), ref, &entry.item,
+            TROUPE_DEAD_STASH);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "actor/mailbox.h"
 #include "actor/rules.h"
+#include "actor/watch.h"
 
 #include <troupe/stop.h>
 
@@ -78,7 +79,11 @@ trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
     troupe_exit_kind kind, int32_t code)
 {
     struct trp_core *core = self->core;
+    struct trp_watching *watching = trp_watching_of(core, cell);
 
+    if (watching != NULL) { /* first: the ends of its children are no news */
+        trp_watch_leave(core, watching);
+    }
     trp_cell_set_flags(
         cell, (trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_SUSPENDED) |
                   TRP_CELL_STOPPING | (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
@@ -161,12 +166,8 @@ drain(struct troupe_self *self, struct trp_cell *cell,
             if ((item.mark & TRP_MARK_CONTROL) != 0) {
                 trp_book(core, self->local, stops, UINT64_MAX);
             } else {
-                troupe_msg view;
-
-                trp_item_view(&item, &view);
-                trp_dead_letter(core, self->local, ref, &view,
-                    trp_item_box_or_null(&item), TROUPE_DEAD_STOPPED);
-                trp_item_release(self->local, &item);
+                trp_watch_bury(core, self->local, trp_watching_of(core, cell),
+                    ref, &item, TROUPE_DEAD_STOPPED);
             }
         }
         if (trp_ring_is_drained(cursor, &core->segments,

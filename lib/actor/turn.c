@@ -7,6 +7,7 @@
 #include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/supervise.h"
+#include "actor/watch.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 
@@ -268,6 +269,20 @@ is_death_pact(const struct turn *turn, const troupe_msg *view)
     return extra != NULL && (extra->actor_flags & TROUPE_ACTOR_DEATH_PACT) != 0;
 }
 
+static void
+leave_unhandled(struct turn *turn, const troupe_msg *view)
+{
+    struct troupe_self *self = turn->self;
+
+    if ((self->current.spent & TRP_SPENT_TAKEN) == 0) {
+        trp_count(&turn->local->books.handled, UINT64_MAX);
+        trp_dead_letter(turn->core, turn->local,
+            trp_cell_ref(turn->core, turn->cell), view,
+            trp_item_box_or_null(self->current.item), TROUPE_DEAD_UNHANDLED);
+    }
+}
+
+/* It may be the end: what the message held has gone, or owned nothing. */
 TRP_COLD static enum next
 judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
 {
@@ -280,13 +295,7 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
         if (is_death_pact(turn, view)) {
             return fail(turn, (int32_t)TROUPE_E_DEAD);
         }
-        if ((self->current.spent & TRP_SPENT_TAKEN) == 0) {
-            trp_count(&turn->local->books.handled, UINT64_MAX);
-            trp_dead_letter(turn->core, turn->local,
-                trp_cell_ref(turn->core, turn->cell), view,
-                trp_item_box_or_null(self->current.item),
-                TROUPE_DEAD_UNHANDLED);
-        }
+        leave_unhandled(turn, view);
         return NEXT_GO_ON;
     case TROUPE_DONE:
         return end_actor(turn, TROUPE_EXIT_DONE, 0);
@@ -296,11 +305,25 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
     return fail(turn, (int32_t)TROUPE_E_INVALID);
 }
 
-/* A boxed or owning message, or a stop that took its place in line. */
+/* What the item holds goes, and the watch whose notice it is. */
+static void
+settle(struct turn *turn, struct trp_item *item, struct trp_watching *watching)
+{
+    trp_item_settle(turn->local, item, turn->self->current.spent);
+    if (watching != NULL) {
+        trp_watch_settle(turn->core, turn->local, watching);
+    }
+}
+
+/*
+ * A boxed or owning message, a death notice, or a stop that took its place in
+ * line.
+ */
 TRP_COLD static enum next
 handle_special(struct turn *turn, struct trp_item *item)
 {
     struct troupe_self *self = turn->self;
+    struct trp_watching *watching = NULL; /* of a notice */
     troupe_verdict verdict;
     troupe_msg view;
 
@@ -310,6 +333,13 @@ handle_special(struct turn *turn, struct trp_item *item)
             UINT64_MAX); /* not a message: in no column of the books */
         return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
     }
+    if ((item->mark & TRP_MARK_NOTICE) != 0) {
+        watching = trp_watching_of(turn->core, turn->cell);
+        if (!trp_watch_show(turn->core, turn->local, watching, item)) {
+            trp_count(&turn->local->books.handled, UINT64_MAX);
+            return NEXT_GO_ON;
+        }
+    }
     trp_item_view(item, &view);
     self->current.msg = &view;
     self->current.item = item;
@@ -317,18 +347,15 @@ handle_special(struct turn *turn, struct trp_item *item)
     self->code_is_set = false;
     verdict = self->behaviour(self, turn->state, &view);
     self->current.msg = NULL;
-    if (verdict == TROUPE_UNHANDLED) {
-        enum next next;
-
+    if (verdict == TROUPE_UNHANDLED && !is_death_pact(turn, &view)) {
         if ((self->current.spent & TRP_SPENT_MOVED) != 0) {
             view.payload = NULL; /* somebody else's now */
             view.bytes = 0;
         }
-        next = judge(turn, verdict, &view); /* shows the payload */
-        trp_item_settle(turn->local, item, self->current.spent);
-        return next;
+        leave_unhandled(turn, &view); /* shows the payload */
+        verdict = TROUPE_CONTINUE;
     }
-    trp_item_settle(turn->local, item, self->current.spent);
+    settle(turn, item, watching);
     return verdict == TROUPE_CONTINUE ? NEXT_GO_ON
                                       : judge(turn, verdict, &view);
 }

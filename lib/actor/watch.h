@@ -3,25 +3,100 @@
 #define TRP_ACTOR_WATCH_H
 
 /*
- * Who wants to hear of whose end. The list hangs on the subject, under its
- * lock; the notice is an ordinary message that needs no memory but its slot.
+ * Death watch. A watch is its watcher's, and hangs on the list of the subject
+ * until that ends:
+ *
+ *     extra of the watcher, or port             extra of the subject
+ *     watching.slot [ |w|  |w| ...]             watchers
+ *                      |                           |
+ *                      +-> w <-> w of others <-> ... NULL
+ *
+ *   listed    in the table and on the list
+ *   told      in the table; a notice is on its way, queued or stashed
+ *   shown     watching.shown: the behaviour has the notice
+ *
+ * A notice is a message with TRP_MARK_NOTICE that needs no memory but its slot.
+ * What the behaviour sees is decided when its turn has come: the notice or the
+ * message that was to come instead, or nothing if the table has no watch of
+ * that subject. So an unwatch need not look for what is queued, and a watch
+ * that was stashed is told again.
+ *
+ * Invariants
+ *   W1  The owner of the watcher makes, finds and frees its watches. What links
+ *       them into a list is under the lock of the subject's cell, which is the
+ *       same one in all lives of that cell.
+ *   W2  A subject's life changes under its lock before the first watch is taken
+ *       off the list. So a notice says that no watch of that subject is listed.
+ *   W3  Every watch that is told has a notice, and takes one; a notice that
+ *       finds none counts as cancelled. Without memory for its slot it is a
+ *       dead letter instead, and the watch remains until its watcher ends.
  */
 
-#include "actor/cell.h"
+#include "actor/message.h"
+
+#include <troupe/exit.h>
+
+/* As long as it has not been shown. */
+extern const troupe_msg_type trp_notice_type;
+
+/* Of an actor; NULL: it has never watched. Owner. */
+static inline struct trp_watching *
+trp_watching_of(const struct trp_core *core, const struct trp_cell *cell)
+{
+    struct trp_extra *extra =
+        trp_load_acquire(&trp_cold_of(core, cell)->extra); /* pairs:
+                                                              cell.extra */
+
+    return extra != NULL ? &extra->watching : NULL;
+}
+
+/* --- the watcher: its owner calls; `local` NULL on a foreign thread --------
+ */
 
 /*
- * `watcher` gets one notice when `subject` has gone, at once if it has already.
- * `*added` (may be NULL): false if it would have got one anyway. Any thread.
- * E_NOMEM: nothing happened.
+ * One notice, or `instead` (NULL: a plain one), when `subject` has gone; at
+ * once if it has. Of a watch that exists only the form changes. E_NOMEM and
+ * what the watcher's own mailbox refuses with: nothing happened, `instead` is
+ * the caller's.
  */
 troupe_status trp_watch_add(struct trp_core *core, struct trp_local *local,
-    troupe_ref subject, troupe_ref watcher, bool *added);
-/* No notice, unless it is on its way already. Any thread. */
-void trp_watch_remove(
-    struct trp_core *core, troupe_ref subject, troupe_ref watcher);
+    struct trp_watching *watching, troupe_ref watcher, troupe_ref subject,
+    troupe_msg *instead);
+/* What was queued finds no watch. */
+void trp_watch_remove(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching, troupe_ref subject);
 
-/* Sends the notice; without a receiver it is a dead letter. */
-void trp_watch_notify(struct trp_core *core, struct trp_local *local,
-    troupe_ref watcher, const troupe_exit *exit);
+/*
+ * A notice's turn has come: makes of it what is to be shown, until settle.
+ * False: nobody waits for it any more; it is counted, and nothing is left.
+ */
+bool trp_watch_show(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching, struct trp_item *item);
+void trp_watch_settle(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching);
+/*
+ * The message that is shown is put aside: if it is a notice, makes of `item`
+ * again what was queued. `boxed`: in a box. False: no memory.
+ */
+bool trp_watch_put_back(
+    struct troupe_self *self, struct trp_item *item, bool boxed);
+/* Of an actor or port that stops: a dead letter, or cancelled. */
+void trp_watch_bury(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching, troupe_ref watcher, struct trp_item *item,
+    troupe_dead_reason reason);
+
+/* The watcher is about to stop: no more notices. What is told stays. */
+void trp_watch_leave(struct trp_core *core, struct trp_watching *watching);
+/* After that, when it has gone: nothing is left. */
+void trp_watch_end(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching);
+/* At the end of the system, which frees its pools itself. */
+void trp_watch_fini(struct trp_core *core, struct trp_watching *watching);
+
+/* --- the subject ---------------------------------------------------------- */
+
+/* Its life has changed: tells all that are on the list in `extra`. */
+void trp_watch_tell(struct trp_core *core, struct trp_local *local,
+    struct trp_cold *cold, struct trp_extra *extra, const troupe_exit *exit);
 
 #endif /* TRP_ACTOR_WATCH_H */

@@ -131,6 +131,7 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.dropped_throttle = SUM(core, dropped_throttle);
     sums.dead = SUM(core, dead);
     sums.restarted = SUM(core, restarted);
+    sums.cancelled = SUM(core, cancelled);
     sums.queued = less(count_queued(core), not_negative(SUM(core, stops)));
     sums.stopped = SUM(core, stopped); /* first: who stops has started */
     sums.started = SUM(core, started);

@@ -9,7 +9,6 @@
 #include "system/system.h"
 
 #include <poll.h>
-#include <string.h>
 
 /* Rests before a sender that was preempted is given the processor. */
 #define DRAIN_RESTS 40
@@ -53,9 +52,6 @@ trp_port_open(troupe_system *system, const char *name, const char *call,
         return TROUPE_E_NOMEM;
     }
     port->system = system;
-    port->watched = NULL;
-    port->watched_count = 0;
-    port->watched_room = 0;
     if (!trp_notify_open(&port->notify)) {
         status = trp_refuse(TROUPE_E_SYSTEM, call, "descriptor",
             "could not be opened", "eventfd");
@@ -116,12 +112,8 @@ drain(troupe_port *port, struct trp_local *local)
     }
     for (;;) {
         while (trp_ring_pop(&port->cursor, &port->cell->ring, &item)) {
-            troupe_msg view;
-
-            trp_item_view(&item, &view);
-            trp_dead_letter(core, local, port->ref, &view,
-                trp_item_box_or_null(&item), TROUPE_DEAD_STOPPED);
-            trp_item_release(local, &item);
+            trp_watch_bury(core, local, &port->watching, port->ref, &item,
+                TROUPE_DEAD_STOPPED);
         }
         if (trp_ring_is_drained(&port->cursor, &core->segments,
                 local != NULL ? &local->segments : NULL, &port->cell->ring)) {
@@ -133,18 +125,6 @@ drain(troupe_port *port, struct trp_local *local)
             trp_thread_yield();
         }
     }
-}
-
-static void
-end_watches(troupe_port *port)
-{
-    struct trp_core *core = &port->system->core;
-
-    for (size_t i = 0; i < port->watched_count; i++) {
-        trp_watch_remove(core, port->watched[i], port->ref);
-    }
-    trp_heap_free(
-        &core->heap, port->watched, port->watched_room * sizeof *port->watched);
 }
 
 void
@@ -166,7 +146,7 @@ troupe_port_close(troupe_port *port)
     }
     local = trp_local_here(core);
     end_borrow(port);
-    end_watches(port);
+    trp_watch_leave(core, &port->watching);
     /* S too: nobody will wake this cell again. */
     word = trp_or_acq_rel(&port->cell->ring.word, /* pairs: ring.claim */
         TRP_RING_CLOSED | TRP_RING_SCHEDULED);
@@ -174,6 +154,7 @@ troupe_port_close(troupe_port *port)
         await_token(port);
     }
     drain(port, local);
+    trp_watch_end(core, local, &port->watching);
     exit.actor = port->ref;
     trp_cell_destroy(core, local, port->cell, &exit);
     trp_notify_close(&port->notify);
@@ -237,6 +218,37 @@ found_more(troupe_port *port, struct trp_local *local)
     return false;
 }
 
+static bool
+pop(troupe_port *port, struct trp_local *local)
+{
+    while (!trp_ring_pop(&port->cursor, &port->cell->ring, &port->item)) {
+        if (!found_more(port, local)) {
+            return false;
+        }
+    }
+    /* A loop may stop here for long: what was taken is not queued. */
+    trp_cursor_publish(&port->cursor, &port->cell->ring);
+    if (port->cursor.head == 0) {
+        trp_count(&trp_cold_of(&port->system->core, port->cell)->wraps, 1);
+    }
+    return true;
+}
+
+/* False: a notice that nobody waits for. */
+static bool
+is_for_show(troupe_port *port, struct trp_local *local)
+{
+    struct trp_core *core = &port->system->core;
+
+    if ((port->item.mark & TRP_MARK_NOTICE) != 0) {
+        if (!trp_watch_show(core, local, &port->watching, &port->item)) {
+            return false;
+        }
+        trp_watch_settle(core, local, &port->watching);
+    }
+    return true;
+}
+
 const troupe_msg *
 troupe_port_next(troupe_port *port)
 {
@@ -252,17 +264,12 @@ troupe_port_next(troupe_port *port)
     if (!own_ring(port)) {
         return NULL;
     }
-    while (!trp_ring_pop(&port->cursor, &port->cell->ring, &port->item)) {
-        if (!found_more(port, local)) {
+    do {
+        if (!pop(port, local)) {
             return NULL;
         }
-    }
+    } while (!is_for_show(port, local));
     trp_book(core, local, handled, 1);
-    /* A loop may stop here for long: what was taken is not queued. */
-    trp_cursor_publish(&port->cursor, &port->cell->ring);
-    if (port->cursor.head == 0) {
-        trp_count(&trp_cold_of(core, port->cell)->wraps, 1);
-    }
     trp_item_view(&port->item, &port->view);
     port->current =
         (struct trp_current){.msg = &port->view, .item = &port->item};
@@ -353,62 +360,11 @@ troupe_port_tell(troupe_port *port, troupe_ref to, const troupe_msg_type *type,
     }
 }
 
-/* Those who have gone have given their notice: they need no entry. */
-static void
-forget_gone(troupe_port *port)
-{
-    struct trp_core *core = &port->system->core;
-    size_t kept = 0;
-
-    for (size_t i = 0; i < port->watched_count; i++) {
-        troupe_ref ref = port->watched[i];
-        struct trp_cell *cell = trp_cell_at(core, ref.index);
-
-        /* relaxed: one that goes meanwhile is forgotten the next time. */
-        if (trp_load_relaxed(&cell->generation) == ref.generation) {
-            port->watched[kept++] = ref;
-        }
-    }
-    port->watched_count = kept;
-}
-
-/* Room for one more. At least half of it is free after work on all of it. */
-static bool
-make_room(troupe_port *port)
-{
-    struct trp_heap *heap = &port->system->core.heap;
-    size_t room = port->watched_room;
-    troupe_ref *larger;
-
-    if (port->watched_count < room) {
-        return true;
-    }
-    forget_gone(port);
-    if (port->watched_count < room / 2) {
-        return true;
-    }
-    room = room == 0 ? 4 : 2 * room;
-    larger = trp_heap_alloc(heap, room * sizeof *larger);
-    if (larger == NULL) {
-        return port->watched_count < port->watched_room;
-    }
-    if (port->watched_count > 0) {
-        memcpy(larger, port->watched, port->watched_count * sizeof *larger);
-    }
-    trp_heap_free(
-        heap, port->watched, port->watched_room * sizeof *port->watched);
-    port->watched = larger;
-    port->watched_room = room;
-    return true;
-}
-
 troupe_status
 troupe_port_watch(troupe_port *port, troupe_ref whom)
 {
     static const char call[] = "troupe_port_watch";
     struct trp_core *core;
-    troupe_status status;
-    bool added = false;
 
     if (port == NULL) {
         return trp_refuse(
@@ -422,12 +378,6 @@ troupe_port_watch(troupe_port *port, troupe_ref whom)
         return trp_refuse(TROUPE_E_INVALID, call, "whom",
             "must not be TROUPE_NONE or the port itself", "%u", whom.index);
     }
-    if (!make_room(port)) {
-        return TROUPE_E_NOMEM;
-    }
-    status = trp_watch_add(core, trp_local_here(core), whom, port->ref, &added);
-    if (status == TROUPE_OK && added && trp_ref_is_possible(core, whom)) {
-        port->watched[port->watched_count++] = whom;
-    }
-    return status;
+    return trp_watch_add(
+        core, trp_local_here(core), &port->watching, port->ref, whom, NULL);
 }

@@ -34,10 +34,8 @@ struct troupe_port {
     struct trp_notify notify; /* any thread puts a token in */
 
     /* the thread that uses the port */
-    bool owns;           /* S is ours */
-    troupe_ref *watched; /* on whose lists we may be */
-    size_t watched_count;
-    size_t watched_room;
+    bool owns; /* S is ours */
+    struct trp_watching watching;
     struct trp_cursor cursor;
     struct trp_current current; /* item and view, while they are borrowed */
     struct trp_item item;

@@ -22,22 +22,21 @@ struct wait {
     troupe_port *port;
     const troupe_ref *actors;
     size_t count;
-    size_t notices; /* that are still to come */
 };
 
-/* Notices taken now; a driven system is run for more. */
-static size_t
-take_notices(troupe_system *system, troupe_port *port)
+/* True: some have come; a driven system is run for them. */
+static bool
+take_notices(const struct wait *wait)
 {
-    size_t taken = 0;
+    bool some = false;
 
-    if (system->core.sched.driven) {
-        trp_system_turn(system, 0);
+    if (wait->system->core.sched.driven) {
+        trp_system_turn(wait->system, 0);
     }
-    while (troupe_port_next(port) != NULL) {
-        taken++;
+    while (troupe_port_next(wait->port) != NULL) {
+        some = true;
     }
-    return taken;
+    return some;
 }
 
 static bool
@@ -68,18 +67,18 @@ await_readable(const struct wait *wait, uint64_t deadline_ns)
 }
 
 static troupe_status
-await_notices(struct wait *wait, uint64_t timeout_ns)
+await_notices(const struct wait *wait, uint64_t timeout_ns)
 {
     uint64_t deadline_ns = trp_clock_after(trp_clock_ns(), timeout_ns);
 
     for (;;) {
-        size_t taken = take_notices(wait->system, wait->port);
+        bool some = take_notices(wait);
 
-        wait->notices -= taken < wait->notices ? taken : wait->notices;
-        if (wait->notices == 0 || (taken == 0 && !is_anyone_left(wait))) {
+        if (wait->port->watching.count == 0 ||
+            (!some && !is_anyone_left(wait))) {
             return TROUPE_OK;
         }
-        if (taken == 0 && !await_readable(wait, deadline_ns)) {
+        if (!some && !await_readable(wait, deadline_ns)) {
             return TROUPE_E_TIMEOUT;
         }
     }
@@ -99,33 +98,17 @@ check_all(const struct wait *wait, const char *call)
 
 /* Listens for the ends of all of them, then tells them to stop. */
 static troupe_status
-watch_and_stop(struct wait *wait)
+watch_and_stop(const struct wait *wait)
 {
     troupe_status status = TROUPE_OK;
 
     for (size_t i = 0; i < wait->count && status == TROUPE_OK; i++) {
-        bool added = false;
-
-        status = trp_watch_add(&wait->system->core, NULL, wait->actors[i],
-            troupe_port_ref(wait->port), &added);
-        wait->notices += added && status == TROUPE_OK ? 1 : 0;
+        status = troupe_port_watch(wait->port, wait->actors[i]);
     }
     for (size_t i = 0; i < wait->count && status == TROUPE_OK; i++) {
         status = troupe_post_stop(wait->system, wait->actors[i]);
     }
     return status;
-}
-
-static void
-give_up(const struct wait *wait, bool stop_now)
-{
-    for (size_t i = 0; i < wait->count; i++) {
-        trp_watch_remove(
-            &wait->system->core, wait->actors[i], troupe_port_ref(wait->port));
-        if (stop_now) {
-            (void)troupe_post_stop_now(wait->system, wait->actors[i]);
-        }
-    }
 }
 
 troupe_status
@@ -154,10 +137,12 @@ troupe_stop_wait(troupe_system *system, const troupe_ref *actors, size_t count,
     if (status == TROUPE_OK) {
         status = await_notices(&wait, timeout_ns);
     }
-    if (status != TROUPE_OK) {
-        give_up(&wait, status == TROUPE_E_TIMEOUT);
+    /* Who ends later than in time tells nobody. */
+    trp_watch_leave(&system->core, &wait.port->watching);
+    for (size_t i = 0; i < count && status == TROUPE_E_TIMEOUT; i++) {
+        (void)troupe_post_stop_now(system, actors[i]);
     }
-    (void)take_notices(system, wait.port);
+    (void)take_notices(&wait);
     troupe_port_close(wait.port);
     return status;
 }

@@ -21,16 +21,17 @@ troupe_books_balance(troupe_system *system)
         return false;
     }
     found = counters.handled + counters.dropped + counters.dead +
-            counters.refused + counters.queued;
+            counters.cancelled + counters.refused + counters.queued;
     if (found == counters.sent) {
         return true;
     }
     (void)fprintf(stderr,
         "troupe_books_balance: sent %" PRIu64 ", but handled %" PRIu64
-        " + dropped %" PRIu64 " + dead %" PRIu64 " + refused %" PRIu64
-        " + queued %" PRIu64 " = %" PRIu64 ": %" PRIu64 " %s\n",
+        " + dropped %" PRIu64 " + dead %" PRIu64 " + cancelled %" PRIu64
+        " + refused %" PRIu64 " + queued %" PRIu64 " = %" PRIu64 ": %" PRIu64
+        " %s\n",
         counters.sent, counters.handled, counters.dropped, counters.dead,
-        counters.refused, counters.queued, found,
+        counters.cancelled, counters.refused, counters.queued, found,
         found < counters.sent ? counters.sent - found : found - counters.sent,
         found < counters.sent ? "missing" : "too many");
     return false;

@@ -20,10 +20,13 @@
  * answer a value answer zero, and the parent's system goes on.
  */
 
+enum { WATCHED = 20 };
+
 static troupe_system *the_system;
 static troupe_port *port;
 static struct test_record record;
 static troupe_ref ref;
+static troupe_ref watched[WATCHED];
 
 static int line_of_failure;
 
@@ -57,6 +60,9 @@ subscribe(troupe_self *self, const troupe_msg *msg, void *user)
 {
     (void)msg;
     (void)user;
+    for (uint32_t i = 0; i < WATCHED; i++) {
+        EXPECT(troupe_watch(self, watched[i]) == TROUPE_OK);
+    }
     return troupe_check(
         self, troupe_subscribe(self, TEST_TAG_OTHER, NULL, NULL));
 }
@@ -73,6 +79,9 @@ setup(void)
     options.dead_letter.fn = NULL;
     options.dead_letters = &letters;
     the_system = test_open(&options);
+    for (uint32_t i = 0; i < WATCHED; i++) {
+        watched[i] = test_spawn_doer(the_system, NULL);
+    }
     test_do_later(
         the_system, test_spawn_doer(the_system, NULL), subscribe, NULL);
     troupe_post_tell(the_system, TROUPE_NONE, &test_bytes, NULL);
@@ -103,6 +112,7 @@ static void
 destroy_it(void)
 {
     EXPECT(troupe_system_destroy(the_system) == TROUPE_OK);
+    EXPECT(test_memory.live_blocks == 1); /* the port is the parent's */
 }
 
 Test(fork, a_child_may_destroy_it)

@@ -680,11 +680,23 @@ Test(fault_memory, ports)
     fail_each(&(struct scenario){prepare_answerer, run_port, 3});
 }
 
+static uint32_t
+count_down(troupe_port *port)
+{
+    const troupe_msg *msg;
+    uint32_t down = 0;
+
+    while ((msg = troupe_port_next(port)) != NULL) {
+        cr_assert_eq(troupe_msg_tag(msg), TROUPE_TAG_DOWN);
+        down++;
+    }
+    return down;
+}
+
 static void
 run_watch(troupe_system *system)
 {
     troupe_port *port = NULL;
-    const troupe_msg *msg;
     uint32_t watched = 0;
     uint32_t down = 0;
 
@@ -698,11 +710,11 @@ run_watch(troupe_system *system)
         cr_assert_eq(troupe_post_stop_now(system, parents[i]), TROUPE_OK);
     }
     test_run(system);
-    watched += is_ok(troupe_port_watch(port, parents[0])); /* gone already */
-    while ((msg = troupe_port_next(port)) != NULL) {
-        cr_assert_eq(troupe_msg_tag(msg), TROUPE_TAG_DOWN);
-        down++;
-    }
+    down += count_down(port);
+    watched += is_ok(troupe_port_watch(port, recorder)); /* not for long */
+    cr_assert_eq(troupe_post_stop_now(system, recorder), TROUPE_OK);
+    test_run(system);
+    down += count_down(port);
     cr_assert_eq(down + test_letters.by_reason[TROUPE_DEAD_REFUSED], watched,
         "%u of %u notices", down, watched);
     troupe_port_close(port);
@@ -711,6 +723,127 @@ run_watch(troupe_system *system)
 Test(fault_memory, watching)
 {
     fail_each(&(struct scenario){prepare_tree, run_watch, 3});
+}
+
+/* An actor that watches: how many notices it may expect, and has. */
+static struct {
+    uint32_t expected;
+    uint32_t told;
+    bool stashes;
+} watcher;
+
+enum { WATCH_LIVING, WATCH_DEAD, WATCH_AGAIN, WATCH_UNSTASH };
+
+static void
+watch_one(troupe_self *self, troupe_ref whom, bool own, bool is_new)
+{
+    troupe_msg *msg =
+        own ? troupe_msg_new(troupe_self_system(self), &test_owned, 0) : NULL;
+    bool done;
+
+    if (msg != NULL) {
+        *troupe_payload_mut(msg, struct test_owned) =
+            (struct test_owned){&tally.dropped, 1};
+        tally.owned++;
+    }
+    done = is_ok(
+        own ? troupe_watch_with(self, whom, msg) : troupe_watch(self, whom));
+    if (own && !done) {
+        troupe_msg_free(msg); /* ours still */
+    }
+    watcher.expected += done && is_new ? 1 : 0;
+}
+
+static troupe_verdict
+watcher_receive(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (!troupe_msg_is(msg, &test_number)) {
+        if (watcher.stashes && is_ok(troupe_stash(self))) {
+            return TROUPE_CONTINUE;
+        }
+        watcher.told++;
+        return TROUPE_CONTINUE;
+    }
+    switch (*troupe_payload(msg, uint64_t)) {
+    case WATCH_LIVING:
+        for (uint32_t i = 1; i < 10; i++) {
+            watch_one(self, parents[i], i % 2 == 0, true);
+        }
+        break;
+    case WATCH_DEAD: /* table and mailbox have to grow */
+        for (uint32_t i = 1; i < 3000; i++) {
+            watch_one(self, (troupe_ref){i, UINT32_MAX}, i % 2 == 0, true);
+        }
+        break;
+    case WATCH_AGAIN:
+        watch_one(self, (troupe_ref){1, UINT32_MAX}, true, true);
+        watch_one(self, (troupe_ref){2, UINT32_MAX}, false, true);
+        break;
+    default:
+        (void)is_ok(troupe_unstash(self, 0));
+        break;
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type watcher_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "watcher",
+    .receive = watcher_receive};
+
+static troupe_ref the_watcher;
+
+static void
+prepare_lone_watcher(troupe_system *system)
+{
+    the_watcher = spawn(system, &watcher_type, NULL, 0);
+    memset(&watcher, 0, sizeof watcher);
+}
+
+static void
+prepare_watcher(troupe_system *system)
+{
+    prepare_tree(system);
+    prepare_lone_watcher(system);
+}
+
+static void
+run_watcher(troupe_system *system)
+{
+    test_post_number(system, the_watcher, WATCH_LIVING);
+    test_post_number(system, the_watcher, WATCH_DEAD);
+    test_run(system);
+    test_post_number(system, the_watcher, WATCH_AGAIN);
+    test_run(system);
+    watcher.stashes = true;
+    for (uint32_t i = 1; i < 10; i++) {
+        cr_assert_eq(troupe_post_stop_now(system, parents[i]), TROUPE_OK);
+    }
+    test_run(system);
+    watcher.stashes = false;
+    for (uint32_t i = 0; i < 3; i++) { /* the first may find no memory */
+        test_post_number(system, the_watcher, WATCH_UNSTASH);
+        test_run(system);
+    }
+    cr_assert_eq(watcher.told + test_letters.by_reason[TROUPE_DEAD_REFUSED],
+        watcher.expected, "%u of %u", watcher.told, watcher.expected);
+    cr_assert_eq(troupe_post_stop_now(system, the_watcher), TROUPE_OK);
+}
+
+/* No mailbox has grown before. */
+static void
+run_lone_watcher(troupe_system *system)
+{
+    test_post_number(system, the_watcher, WATCH_DEAD);
+    test_run(system);
+    cr_assert_eq(watcher.told, watcher.expected);
+}
+
+Test(fault_memory, actors_that_watch)
+{
+    fail_each(&(struct scenario){prepare_watcher, run_watcher, 10});
+    fail_each(&(struct scenario){prepare_lone_watcher, run_lone_watcher, 5});
 }
 
 static void

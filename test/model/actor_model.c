@@ -139,7 +139,8 @@ check_books(void)
 
     MODEL_ASSERT(troupe_counters_read(rt, &books) == TROUPE_OK);
     MODEL_CHECK(books.sent == books.handled + books.dropped + books.dead +
-                                  books.refused + books.queued,
+                                  books.cancelled + books.refused +
+                                  books.queued,
         "sent %u, handled %u, dropped %u, dead %u, refused %u, queued %u",
         (uint32_t)books.sent, (uint32_t)books.handled, (uint32_t)books.dropped,
         (uint32_t)books.dead, (uint32_t)books.refused, (uint32_t)books.queued);
@@ -1182,6 +1183,103 @@ watch(void)
     finish();
 }
 
+/* --- actors that watch ---------------------------------------------------- */
+
+static troupe_ref watcher;
+static uint32_t notices_of_other;
+static bool has_switched;
+
+/* Watches `actor`; with the second note that no more, but `other`. */
+static troupe_verdict
+receive_watcher(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_tag(msg) == TROUPE_TAG_DOWN) {
+        troupe_ref who = troupe_down(msg)->actor;
+        bool is_other = troupe_ref_equal(who, other);
+
+        MODEL_CHECK(is_other || troupe_ref_equal(who, actor), "a stranger");
+        MODEL_CHECK(is_other || !has_switched, "told after unwatch");
+        *(is_other ? &notices_of_other : &notices) += 1;
+        return TROUPE_CONTINUE;
+    }
+    take(troupe_payload(msg, struct note), 1);
+    if (ledger.handled[0] == 1) {
+        MODEL_ASSERT(troupe_watch(self, actor) == TROUPE_OK);
+        return TROUPE_CONTINUE;
+    }
+    MODEL_ASSERT(troupe_unwatch(self, actor) == TROUPE_OK);
+    has_switched = true;
+    MODEL_ASSERT(troupe_watch(self, other) == TROUPE_OK);
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type watcher_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "watcher",
+    .receive = receive_watcher,
+};
+
+static void
+switch_over(void *user)
+{
+    (void)user;
+    post_note(0, watcher, 1);
+}
+
+static void
+stop_other(void *user)
+{
+    (void)user;
+    MODEL_ASSERT(troupe_post_stop_now(rt, other) == TROUPE_OK);
+}
+
+static void
+stop_watcher(void *user)
+{
+    (void)user;
+    MODEL_ASSERT(troupe_post_stop_now(rt, watcher) == TROUPE_OK);
+}
+
+static void
+begin_watch(void)
+{
+    begin(2);
+    notices = notices_of_other = 0;
+    has_switched = false;
+    MODEL_ASSERT(spawn_sink(1, &actor) == TROUPE_OK);
+    MODEL_ASSERT(spawn_sink(1, &other) == TROUPE_OK);
+    MODEL_ASSERT(
+        troupe_system_spawn(rt, &watcher_type, NULL, &watcher) == TROUPE_OK);
+    post_note(0, watcher, 1);
+    model_await_sleep();
+}
+
+/* One unwatches while the one it watched and the one it watches next end. */
+static void
+unwatch(void)
+{
+    begin_watch();
+    run_three(switch_over, NULL, stop_now, NULL, stop_other, NULL);
+    model_await_sleep();
+    MODEL_CHECK(notices_of_other == 1, "told %u times", notices_of_other);
+    MODEL_CHECK(notices <= 1, "told %u times", notices);
+    check_books();
+    finish();
+}
+
+/* Both end at once: the list of one is in the table of the other. */
+static void
+watch_and_end(void)
+{
+    begin_watch();
+    run_three(stop_watcher, NULL, stop_now, NULL, switch_over, NULL);
+    model_await_sleep();
+    MODEL_CHECK(notices <= 1, "told %u times", notices);
+    check_books();
+    finish();
+}
+
 /* A foreign thread waits for the end of an actor, through a port of its own. */
 static void
 stop_and_wait(void *user)
@@ -1408,6 +1506,8 @@ main(int argc, char **argv)
         {"port_one_by_one", port_one_by_one, 3},
         {"port_close", port_close, 3},
         {"watch", watch, 2},
+        {"unwatch", unwatch, 4},
+        {"watch_and_end", watch_and_end, 4},
         {"stop_wait", stop_wait, 2},
         {"shared", shared, 2},
         {"stop_busy", stop_busy, 2},
