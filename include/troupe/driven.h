@@ -14,22 +14,24 @@ TROUPE_BEGIN_DECLS
 
 typedef struct troupe_run { /* frozen */
     uint32_t turns;         /* that were run */
-    uint32_t runnable;      /* cells that still wait for a turn */
+    uint32_t runnable;      /* cells that wait, and 1 while a task does */
     uint64_t next_timer_ns; /* until the next one; TROUPE_FOREVER = none */
 } troupe_run;
 
 /*
- * At most `turns` turns; 0 = until nothing can run. `run` may be NULL.
+ * At most `turns` turns; 0 = until nothing can run. `run` may be NULL. A task
+ * of the shutdown (shutdown.h) is one turn, and comes before those of cells.
  * TROUPE_E_CLOSED once a requested stop has run to its end: leave the loop.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_run(
     troupe_system *system, uint32_t turns, troupe_run *run);
 
 /*
- * Readable while a cell can run and once next_timer_ns has passed, so a loop
- * needs no time-out of its own: poll it with -1, never read it. What other
- * threads change makes it readable too, and may turn out to be nothing to run.
- * -1 for a system with workers or with a seed.
+ * Readable while a cell or a task of the shutdown can run and once
+ * next_timer_ns has passed, so a loop needs no time-out of its own: poll it
+ * with -1, never read it. What other threads change makes it readable too, and
+ * may turn out to be nothing to run. -1 for a system with workers or with a
+ * seed.
  */
 TROUPE_API int troupe_system_fd(const troupe_system *system);
 

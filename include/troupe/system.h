@@ -64,25 +64,29 @@ TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_create(
     const troupe_system_options *options, troupe_system **system);
 
 /*
- * Begins the stop and returns; any thread, also inside a behaviour. From here
- * on spawn and post give TROUPE_E_CLOSED. Every child of /user gets a
- * troupe_stop: it handles what was queued before, then stops, its children
- * first. Again: nothing.
+ * Begins the stop and returns; any thread, also inside a behaviour. First the
+ * phases of the shutdown (shutdown.h), if they have tasks: meanwhile all is as
+ * before. Then spawn and post give TROUPE_E_CLOSED and every child of /user
+ * gets a troupe_stop: it handles what was queued before, then stops, its
+ * children first. Again: nothing.
  */
 TROUPE_API void troupe_system_request_stop(troupe_system *system);
 
 /*
- * Waits until somebody has requested a stop. For main(). E_TIMEOUT when nobody
- * did in time, E_CONTEXT inside a behaviour, E_STATE for a driven system.
+ * Waits until somebody has requested a stop, not for what the stop does. For
+ * main(). E_TIMEOUT when nobody did in time, E_CONTEXT inside a behaviour,
+ * E_STATE for a driven system.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_wait(
     troupe_system *system, uint64_t timeout_ns);
 
 /*
- * Requests the stop and waits for it at most `stop_grace_ns`. TROUPE_E_TIMEOUT:
- * actors still run, troupe_system_busy() names them, the call may be repeated;
- * half-way through the grace those who still drain are told to stop now.
- * TROUPE_E_CONTEXT inside a behaviour. Stopped already: TROUPE_OK.
+ * Requests the stop and waits for it, phases included, at most `stop_grace_ns`.
+ * TROUPE_E_TIMEOUT: actors or tasks of the shutdown still run, the log,
+ * troupe_system_busy() and troupe_shutdown_busy() name them, the call may be
+ * repeated. Half-way through what the phases leave of the grace those who still
+ * drain are told to stop now. TROUPE_E_CONTEXT inside a behaviour or a task of
+ * the shutdown. Stopped already: TROUPE_OK.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_stop(
     troupe_system *system);
@@ -95,8 +99,8 @@ TROUPE_API size_t troupe_system_busy(
  * troupe_system_stop() if that has not been done, then frees everything. Any
  * other status than TROUPE_OK is that of the stop, or E_STATE while a port, a
  * probe or a breaker is open, and nothing was freed. NULL is allowed. Other
- * threads must have left all other calls on the system, but for
- * troupe_system_request_stop().
+ * threads must have left all other calls on the system, but for requests of the
+ * stop and tasks of the shutdown, which are waited for.
  */
 TROUPE_API troupe_status troupe_system_destroy(troupe_system *system);
 

@@ -37,6 +37,7 @@
 #include <troupe/driven.h>
 #include <troupe/event.h>
 #include <troupe/port.h>
+#include <troupe/shutdown.h>
 #include <troupe/system.h>
 
 /* seeing into it */

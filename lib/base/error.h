@@ -23,6 +23,7 @@ struct trp_thread {
     struct trp_rng *rng; /* the worker's, or NULL */
     const struct trp_inside *in_hook; /* dead-letter hooks */
     const struct trp_inside *in_drop; /* on_drop */
+    const struct trp_inside *in_task; /* of a shutdown */
     troupe_error error;               /* troupe_last_error() */
 };
 

@@ -2,6 +2,7 @@
 #include <troupe/driven.h>
 
 #include "base/clock.h"
+#include "sched/submit.h"
 #include "system/system.h"
 
 /* A system without threads: the caller's thread is its one worker. */
@@ -19,8 +20,9 @@ check_driven(const troupe_system *system, const char *call)
     return status;
 }
 
-uint32_t
-trp_system_turn(troupe_system *system, uint32_t turns)
+/* At most `most` cells. */
+static uint32_t
+run_cells(troupe_system *system, uint64_t most)
 {
     struct trp_sched *sched = &system->core.sched;
     struct trp_worker *worker = &sched->workers[0];
@@ -31,7 +33,7 @@ trp_system_turn(troupe_system *system, uint32_t turns)
     trp_thread.worker = worker;
     trp_thread.rng = &worker->rng;
     (void)trp_alarm_fire_due(worker);
-    while (turns == 0 || done < turns) {
+    while (done < most) {
         struct trp_task *task = trp_sched_next_driven(sched);
 
         if (task == NULL) {
@@ -44,6 +46,24 @@ trp_system_turn(troupe_system *system, uint32_t turns)
     trp_sched_settle(sched);
     trp_thread.worker = before;
     trp_thread.rng = rng_before;
+    return done;
+}
+
+uint32_t
+trp_system_turn(troupe_system *system, uint32_t turns)
+{
+    uint64_t most = turns != 0 ? turns : UINT64_MAX;
+    uint32_t done = 0;
+
+    do {
+        while (done < most && trp_shutdown_step(system)) {
+            done++;
+        }
+        done += run_cells(system, most - done);
+    } while (done < most && trp_shutdown_is_due(system));
+    if (trp_shutdown_is_due(system)) {
+        trp_submit_raise(&system->core.sched);
+    }
     return done;
 }
 
@@ -71,7 +91,8 @@ troupe_system_run(troupe_system *system, uint32_t turns, troupe_run *run)
         return status;
     }
     result.turns = trp_system_turn(system, turns);
-    result.runnable = trp_sched_runnable(&system->core.sched);
+    result.runnable = trp_sched_runnable(&system->core.sched) +
+                      (trp_shutdown_is_due(system) ? 1 : 0);
     result.next_timer_ns = until_next_alarm(system);
     if (run != NULL) {
         *run = result;

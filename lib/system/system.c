@@ -13,6 +13,7 @@
 
 #include <troupe/tree.h>
 
+#include <stdio.h>
 #include <string.h>
 
 /* Create, stop, destroy. */
@@ -21,7 +22,7 @@
 
 /* core.closing: 0, then these. */
 #define CLOSING_BEGUN 1u /* refuse what comes from outside */
-#define CLOSING_ASKED 2u /* and whoever asked for the stop has done so */
+#define CLOSING_TOLD 2u  /* and the actors have been told to stop */
 
 static const char create_call[] = "troupe_system_create";
 
@@ -289,13 +290,15 @@ static void
 on_root_failed(struct trp_core *core, const troupe_exit *cause)
 {
     troupe_system *system = trp_system_of(core);
-    char path[LINE_PATH_BYTES];
+    char path[LINE_PATH_BYTES], reason[LINE_PATH_BYTES + 40];
 
     troupe_path(system, cause->actor, path, sizeof path);
     trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_ERROR,
         "stops, since %s has failed with code %d and nobody above it decides",
         path, (int)cause->code);
-    troupe_system_request_stop(system);
+    snprintf(reason, sizeof reason, "failed with code %d: %s", (int)cause->code,
+        path);
+    trp_shutdown_ask(system, reason);
 }
 
 static uint64_t
@@ -323,6 +326,7 @@ make_system(troupe_system *system, const troupe_system_options *options,
         (troupe_log_format)system->tunables.value[TRP_TROUPE_LOG_FORMAT];
     system->log.name = system->name;
     core->name = system->name;
+    trp_shutdown_init(&system->shutdown, sched->stack_bytes);
     core->throughput = (uint32_t)system->tunables.value[TRP_TROUPE_THROUGHPUT];
     core->stash_capacity =
         (uint32_t)system->tunables.value[TRP_TROUPE_STASH_CAPACITY];
@@ -379,6 +383,7 @@ free_system(troupe_system *system)
     struct trp_heap heap = core->heap;
     uint32_t count = core->sched.allocated;
 
+    trp_shutdown_fini(system);
     trp_dead_letters_fini(system);
     trp_events_fini(system);
     trp_core_fini_cells(core);
@@ -508,28 +513,15 @@ troupe_system_create(const troupe_system_options *given, troupe_system **result)
 /* --- stop ----------------------------------------------------------------- */
 
 void
-troupe_system_request_stop(troupe_system *system)
+trp_system_stop_actors(troupe_system *system)
 {
-    struct trp_core *core;
-    struct trp_local *local;
-    struct trp_cell *user;
-    struct trp_cold *cold;
+    struct trp_core *core = &system->core;
+    struct trp_local *local = trp_local_here(core);
+    struct trp_cell *user = trp_cell_at(core, core->user.index);
+    struct trp_cold *cold = trp_cold_of(core, user);
 
-    if (trp_system_check(system, "troupe_system_request_stop") != TROUPE_OK) {
-        return;
-    }
-    core = &system->core;
-    {
-        uint32_t found = 0;
-
-        if (!trp_cas_acq_rel(&core->closing, &found, /* pairs: system.closing */
-                CLOSING_BEGUN)) {
-            return;
-        }
-    }
-    local = trp_local_here(core);
-    user = trp_cell_at(core, core->user.index);
-    cold = trp_cold_of(core, user);
+    trp_store_release(&core->closing, CLOSING_BEGUN); /* pairs: system.closing
+                                                       */
     /* Under the lock: from here on /user takes no child. */
     trp_lock_acquire(&cold->lock);
     trp_cell_set_flags(user, trp_cell_flags(user) | TRP_CELL_STOPPING |
@@ -537,29 +529,35 @@ troupe_system_request_stop(troupe_system *system)
     trp_lock_release(&cold->lock);
     trp_stop_children_in_line(core, local, user);
     trp_mailbox_request(core, local, core->user, TRP_RING_SIGNAL);
-    /*
-     * The last access: who waits for it may destroy the system. The wake-up
-     * needs the address only.
-     */
-    trp_store_release(&core->closing, CLOSING_ASKED); /* pairs: system.closing
-                                                       */
+    trp_store_release(&core->closing, CLOSING_TOLD); /* pairs: system.closing */
     trp_futex_wake(&core->closing, INT32_MAX);
 }
 
-/* Until a request has been made completely; false: the deadline has passed. */
+void
+troupe_system_request_stop(troupe_system *system)
+{
+    if (trp_system_check(system, "troupe_system_request_stop") == TROUPE_OK) {
+        trp_shutdown_ask(system, NULL);
+    }
+}
+
+/*
+ * Until one of the words that the stop counts up has come so far; false: the
+ * deadline has passed.
+ */
 static bool
-await_request(struct trp_core *core, uint64_t deadline_ns)
+await_stage(TRP_ATOMIC(uint32_t) * word, uint32_t stage, uint64_t deadline_ns)
 {
     bool in_time = true;
 
     for (;;) {
-        uint32_t closing =
-            trp_load_acquire(&core->closing); /* pairs: system.closing */
+        /* pairs: system.asked, system.closing, system.ended */
+        uint32_t now = trp_load_acquire(word); /* pairs: system.asked */
 
-        if (closing == CLOSING_ASKED || !in_time) {
-            return closing == CLOSING_ASKED;
+        if (now >= stage || !in_time) {
+            return now >= stage;
         }
-        in_time = trp_futex_wait(&core->closing, closing, deadline_ns);
+        in_time = trp_futex_wait(word, now, deadline_ns);
     }
 }
 
@@ -576,47 +574,62 @@ troupe_system_wait(troupe_system *system, uint64_t timeout_ns)
         return trp_refuse(TROUPE_E_STATE, call, "system",
             "is driven: nobody else could run it", "%s", system->name);
     }
-    return await_request(
-               &system->core, trp_clock_after(trp_clock_ns(), timeout_ns))
+    return await_stage(&system->shutdown.asked, TRP_ASKED_DONE,
+               trp_clock_after(trp_clock_ns(), timeout_ns))
                ? TROUPE_OK
                : TROUPE_E_TIMEOUT;
 }
 
+/*
+ * After the phases. Waits half of the time that is left for those who drain,
+ * then tells them to stop now.
+ */
 static bool
-has_ended(troupe_system *system)
+await_actors(troupe_system *system, uint64_t deadline_ns)
 {
-    return trp_load_acquire(&system->ended) != 0; /* pairs: system.ended */
-}
-
-static bool
-await_end(troupe_system *system, uint64_t deadline_ns)
-{
-    bool in_time = true;
-
-    while (!has_ended(system) && in_time) {
-        in_time = trp_futex_wait(&system->ended, 0, deadline_ns);
-    }
-    return has_ended(system);
-}
-
-/* Waits the first half for those who drain, then tells them to stop now. */
-static bool
-await_actors(troupe_system *system)
-{
-    struct trp_core *core = &system->core;
-    uint64_t grace_ns =
-        system->tunables.value[TRP_TROUPE_STOP_GRACE_MS] * UINT64_C(1000000);
     uint64_t now_ns = trp_clock_ns();
+    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 
-    if (core->sched.driven) {
-        trp_system_turn(system, 0);
-        return has_ended(system);
-    }
-    if (await_end(system, trp_clock_after(now_ns, grace_ns / 2))) {
+    if (await_stage(&system->ended, 1, now_ns + left_ns / 2)) {
         return true;
     }
-    trp_stop_children(core, NULL, trp_cell_at(core, core->user.index));
-    return await_end(system, trp_clock_after(now_ns, grace_ns));
+    trp_stop_children(&system->core, NULL,
+        trp_cell_at(&system->core, system->core.user.index));
+    return await_stage(&system->ended, 1, deadline_ns);
+}
+
+/* After the request: phases, actors, late tasks. False: not in time. */
+static bool
+await_end(troupe_system *system)
+{
+    uint64_t deadline_ns = trp_clock_after(trp_clock_ns(),
+        system->tunables.value[TRP_TROUPE_STOP_GRACE_MS] * UINT64_C(1000000));
+
+    if (system->core.sched.driven) {
+        trp_system_turn(system, 0);
+        return trp_load_acquire(&system->ended) != 0; /* pairs: system.ended */
+    }
+    trp_shutdown_drive_late(system);
+    return await_stage(&system->core.closing, CLOSING_TOLD, deadline_ns) &&
+           await_actors(system, deadline_ns) &&
+           trp_shutdown_await_tasks(system, deadline_ns);
+}
+
+static void
+log_busy(troupe_system *system)
+{
+    size_t actors = troupe_system_busy(system, NULL, 0);
+    char tasks[512];
+
+    if (troupe_shutdown_busy(system, tasks, sizeof tasks) == 0) {
+        trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_WARN,
+            "%zu actors are still busy after the grace period", actors);
+    } else {
+        trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_WARN,
+            "tasks of the shutdown still run after the grace period: %s; %zu "
+            "actors are busy",
+            tasks, actors);
+    }
 }
 
 troupe_status
@@ -625,27 +638,41 @@ troupe_system_stop(troupe_system *system)
     static const char call[] = "troupe_system_stop";
     troupe_status status = trp_system_check_outside(system, call);
 
+    if (status == TROUPE_OK) {
+        status = trp_shutdown_check_outside(system, call);
+    }
     if (status != TROUPE_OK) {
         return status;
     }
-    troupe_system_request_stop(system);
-    (void)await_request(&system->core, TRP_FUTEX_FOREVER);
-    if (!await_actors(system)) {
-        trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_WARN,
-            "%zu actors are still busy after the grace period",
-            troupe_system_busy(system, NULL, 0));
+    trp_shutdown_ask(system, NULL);
+    (void)await_stage(
+        &system->shutdown.asked, TRP_ASKED_DONE, TRP_FUTEX_FOREVER);
+    if (!await_end(system)) {
+        log_busy(system);
         return TROUPE_E_TIMEOUT;
     }
     trp_lock_acquire(&system->stop_lock);
+    trp_shutdown_join(system);
     trp_sched_stop(&system->core.sched);
     trp_lock_release(&system->stop_lock);
     return TROUPE_OK;
 }
 
+/* E_STATE while something of the user's is open. */
+static troupe_status
+check_open(troupe_system *system)
+{
+    uint32_t open = trp_load_acquire(&system->open); /* pairs: system.open */
+
+    return open == 0 ? TROUPE_OK
+                     : trp_refuse(TROUPE_E_STATE, "troupe_system_destroy",
+                           "system", "must have no open port, probe or breaker",
+                           "%u open", open);
+}
+
 troupe_status
 troupe_system_destroy(troupe_system *system)
 {
-    static const char call[] = "troupe_system_destroy";
     troupe_status status;
 
     if (system == NULL) {
@@ -655,12 +682,13 @@ troupe_system_destroy(troupe_system *system)
         free_system(system); /* a forked child: threads are the parent's */
         return TROUPE_OK;
     }
-    if (trp_load_acquire(&system->open) != 0) { /* pairs: system.open */
-        return trp_refuse(TROUPE_E_STATE, call, "system",
-            "must have no open port, probe or breaker", "%u open",
-            trp_load_acquire(&system->open)); /* pairs: system.open */
+    status = check_open(system);
+    if (status == TROUPE_OK) {
+        status = troupe_system_stop(system);
     }
-    status = troupe_system_stop(system);
+    if (status == TROUPE_OK) {
+        status = check_open(system); /* a task may have left one */
+    }
     if (status == TROUPE_OK) {
         free_system(system);
     }

@@ -9,6 +9,7 @@
 #include "system/dead_letters.h"
 #include "system/events.h"
 #include "system/log.h"
+#include "system/shutdown.h"
 #include "system/tunables.h"
 
 struct troupe_system {
@@ -24,6 +25,7 @@ struct troupe_system {
     struct trp_log log;
     struct trp_dead_letters dead_letters;
     struct trp_events events;
+    struct trp_shutdown shutdown;
 
     /* any thread */
     TRP_ALIGNED(64) TRP_ATOMIC(uint64_t) virtual_ns; /* driver writes */
@@ -48,7 +50,13 @@ void trp_system_log_of(troupe_system *system, troupe_ref actor,
     troupe_log_level level, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Driven: runs turns until nothing can run, at most `turns` (0: all). */
+/* The end of a shutdown: from here on new work is refused. Once. */
+void trp_system_stop_actors(troupe_system *system);
+
+/*
+ * Driven: runs turns and tasks of a shutdown until nothing can run, at most
+ * `turns` (0: all).
+ */
 uint32_t trp_system_turn(troupe_system *system, uint32_t turns);
 
 #endif /* TRP_SYSTEM_SYSTEM_H */

@@ -67,12 +67,26 @@ subscribe(troupe_self *self, const troupe_msg *msg, void *user)
         self, troupe_subscribe(self, TEST_TAG_OTHER, NULL, NULL));
 }
 
-/* With a subscription and a dead letter, so that there is more to free. */
+static troupe_status
+task(troupe_system *system, const char *reason, void *user)
+{
+    (void)system;
+    (void)reason;
+    (void)user;
+    return TROUPE_OK;
+}
+
+/*
+ * With a subscription, a dead letter, and a task of a phase, so that there is
+ * more to free.
+ */
 static void
 setup(void)
 {
     static const troupe_dead_letter_options letters = {
         .size = TROUPE_OPTIONS(troupe_dead_letter_options), .capacity = 10};
+    static const troupe_phase_options phase = {
+        .size = TROUPE_OPTIONS(troupe_phase_options), .name = "phase"};
     troupe_system_options options = test_options();
 
     options.workers = 2;
@@ -85,6 +99,9 @@ setup(void)
     test_do_later(
         the_system, test_spawn_doer(the_system, NULL), subscribe, NULL);
     troupe_post_tell(the_system, TROUPE_NONE, &test_bytes, NULL);
+    cr_assert_eq(troupe_shutdown_add_phase(the_system, &phase), TROUPE_OK);
+    cr_assert_eq(troupe_shutdown_add(the_system, "phase", "task", task, NULL),
+        TROUPE_OK);
     ref = test_spawn_recorder(the_system, "r", &record);
     cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
     cr_assert_eq(troupe_system_await_idle(the_system, TROUPE_S(60)), TROUPE_OK);
@@ -173,6 +190,9 @@ call_everything(void)
         troupe_dead_letters_get(the_system, 1, look, NULL) == TROUPE_E_FORKED);
     EXPECT(troupe_dead_letters_replay(the_system, 1, TROUPE_NONE) ==
            TROUPE_E_FORKED);
+    EXPECT(troupe_shutdown_add(the_system, TROUPE_PHASE_STOP, "more", task,
+               NULL) == TROUPE_E_FORKED);
+    EXPECT(troupe_shutdown_add_phase(the_system, NULL) == TROUPE_E_FORKED);
     EXPECT(troupe_explain(TROUPE_E_FORKED, NULL, 0) > 0);
 }
 
@@ -200,6 +220,8 @@ ask_for_values(void)
     troupe_post_failure(the_system, ref, 1);
     troupe_port_tell(port, ref, &test_number, &n);
     troupe_system_request_stop(the_system);
+    troupe_shutdown_request(the_system, "x");
+    EXPECT(troupe_shutdown_busy(the_system, text, sizeof text) == 0);
     troupe_system_log(the_system, TROUPE_LOG_ERROR, "x");
     troupe_dump(the_system, STDOUT_FILENO);
     troupe_port_close(port);
