@@ -1609,3 +1609,42 @@ Test(fault_memory, breakers)
 {
     fail_each(&(struct scenario){NULL, run_breakers, 3});
 }
+
+/* --- shutdown ------------------------------------------------------------- */
+
+static troupe_status
+count_task(troupe_system *system, const char *reason, void *user)
+{
+    uint32_t *tasks = user;
+
+    (void)system;
+    (void)reason;
+    (*tasks)++;
+    return TROUPE_OK;
+}
+
+/* What was accepted runs, what was not can be tried again. */
+static void
+run_shutdown(troupe_system *system)
+{
+    static const troupe_phase_options phase = {
+        .size = TROUPE_OPTIONS(troupe_phase_options), .name = "phase"};
+    uint32_t accepted = 0;
+    uint32_t tasks = 0;
+
+    if (!is_ok(troupe_shutdown_add_phase(system, &phase))) {
+        cr_assert_eq(troupe_shutdown_add_phase(system, &phase), TROUPE_OK);
+    }
+    for (char name[] = "a"; name[0] <= 'e'; name[0]++) {
+        accepted += is_ok(
+            troupe_shutdown_add(system, "phase", name, count_task, &tasks));
+    }
+    troupe_shutdown_request(system, "no memory");
+    test_run(system);
+    cr_assert_eq(tasks, accepted);
+}
+
+Test(fault_memory, shutdown)
+{
+    fail_each(&(struct scenario){NULL, run_shutdown, 6});
+}

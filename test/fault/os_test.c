@@ -315,6 +315,80 @@ Test(
     cr_assert_eq(lines, 1);
 }
 
+/* --- threads for a shutdown ----------------------------------------------- */
+
+static struct {
+    _Atomic uint32_t tasks;
+    _Atomic uint32_t here; /* of those, on the thread of the test */
+    pthread_t test;
+} shutdown_seen;
+
+static troupe_status
+see_task(troupe_system *system, const char *reason, void *user)
+{
+    (void)reason;
+    (void)user;
+    atomic_fetch_add(&shutdown_seen.tasks, 1);
+    atomic_fetch_add(&shutdown_seen.here,
+        pthread_equal(pthread_self(), shutdown_seen.test) != 0);
+    return troupe_system_stop(system) == TROUPE_E_CONTEXT ? TROUPE_OK
+                                                          : TROUPE_E_FAILED;
+}
+
+/* Four tasks; threads fail from the nth on, the one that drives is the first.
+ */
+static void
+stop_with_few_threads(uint32_t nth, bool and_later, bool with_request)
+{
+    static const char *const phases[] = {TROUPE_PHASE_SERVICE_UNBIND,
+        TROUPE_PHASE_SERVICE_UNBIND, TROUPE_PHASE_SERVICE_UNBIND,
+        TROUPE_PHASE_STOP};
+    troupe_system_options options = options_of(2);
+    troupe_system *system = NULL;
+
+    memset(&shutdown_seen, 0, sizeof shutdown_seen);
+    shutdown_seen.test = pthread_self();
+    cr_assert_eq(troupe_system_create(&options, &system), TROUPE_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        const char name[2] = {(char)('a' + i), '\0'};
+
+        cr_assert_eq(
+            troupe_shutdown_add(system, phases[i], name, see_task, NULL),
+            TROUPE_OK);
+    }
+    threads.and_later = and_later;
+    refuse(&threads, nth);
+    if (with_request) {
+        troupe_system_request_stop(system);
+        cr_assert_eq(troupe_system_wait(system, TROUPE_FOREVER), TROUPE_OK);
+    }
+    cr_assert_eq(troupe_system_destroy(system), TROUPE_OK);
+    cr_assert_eq(shutdown_seen.tasks, 4);
+    threads.and_later = false;
+}
+
+Test(fault_os, no_thread_for_a_task_of_the_shutdown, .init = set_up,
+    .fini = nothing_is_left)
+{
+    for (uint32_t nth = 2; nth <= 5; nth++) {
+        stop_with_few_threads(nth, false, false);
+        stop_with_few_threads(nth, true, true);
+        cr_assert_eq(shutdown_seen.here, 0, "who drives has a thread");
+    }
+}
+
+/* The first to try is the request, the second the stop. */
+Test(fault_os, no_thread_to_drive_the_shutdown, .init = set_up,
+    .fini = nothing_is_left)
+{
+    for (uint32_t request = 0; request < 2; request++) {
+        stop_with_few_threads(1, false, request != 0);
+        cr_assert_eq(shutdown_seen.here, 0, "it could be started later");
+        stop_with_few_threads(1, true, request != 0);
+        cr_assert_eq(shutdown_seen.here, 4, "none at all: who stops does it");
+    }
+}
+
 /* --- descriptors ---------------------------------------------------------- */
 
 Test(fault_os, no_descriptor_for_a_driven_system, .init = set_up,
