@@ -654,8 +654,10 @@ trp_shutdown_ask(troupe_system *system, const char *reason)
     snprintf(shutdown->reason, sizeof shutdown->reason, "%s",
         reason != NULL ? reason : "stop requested");
     trp_lock_release(&shutdown->lock);
-    trp_system_log(system, TRP_LOG_USER, TROUPE_LOG_INFO,
-        "[shutdown] begins: %s", shutdown->reason);
+    if (reason != NULL) {
+        trp_system_log(system, TRP_LOG_USER, TROUPE_LOG_INFO,
+            "[shutdown] begins: %s", shutdown->reason);
+    }
     begin(system);
     /*
      * The last access: who waits for it may destroy the system. The wake-up
