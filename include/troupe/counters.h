@@ -32,7 +32,8 @@ TROUPE_BEGIN_DECLS
     X(dropped_head, COUNTER, "dropped: one that waited")                       \
     X(dropped_throttle, COUNTER, "dropped: beyond the throttle")               \
     X(restarted, COUNTER, "times an actor got a new state")                    \
-    X(cancelled, COUNTER, "notices nobody waits for any more")
+    X(cancelled, COUNTER, "notices, timers nobody waits for any more")         \
+    X(timers, GAUGE, "timers and delayed messages that are pending")
 
 typedef struct troupe_counters {
     size_t size; /* TROUPE_OPTIONS(troupe_counters): how much to fill */

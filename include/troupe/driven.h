@@ -47,12 +47,6 @@ TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_advance(
 /* The seed in use, to print when a test fails; 0 = none. */
 TROUPE_API uint64_t troupe_system_seed(const troupe_system *system);
 
-/*
- * Nanoseconds since the system was created, on the monotonic clock, or on the
- * virtual one of a simulation. Any thread.
- */
-TROUPE_API uint64_t troupe_now_ns(const troupe_system *system);
-
 TROUPE_END_DECLS
 
 #endif /* TROUPE_DRIVEN_H */

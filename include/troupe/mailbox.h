@@ -59,10 +59,11 @@ typedef struct troupe_custom_mailbox troupe_custom_mailbox;
  * When `warn_depth` messages wait, and at each doubling, a warning in the log
  * names the actor; again after fewer than half of it were waiting.
  *
- * Undroppable messages (death notices, TROUPE_MSG_UNDROPPABLE) keep their place
- * in line and count as waiting, but are exempt from all of this: capacity,
- * overflow, throttle. So does a troupe_stop() that waits in line; in a priority
- * mailbox it is the last of all, and a custom one has to be empty before.
+ * Undroppable messages (death notices, timers of the actor itself, types with
+ * TROUPE_MSG_UNDROPPABLE) keep their place in line and count as waiting, but
+ * are exempt from all of this: capacity, overflow, throttle. So does a
+ * troupe_stop() that waits in line; in a priority mailbox it is the last of
+ * all, and a custom one has to be empty before.
  *
  * `drop_user` and `priority_user` have to live until the system is destroyed: a
  * sender may still be in a call when the actor has stopped.

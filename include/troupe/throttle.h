@@ -13,9 +13,9 @@ typedef enum troupe_excess {
 
 /*
  * A token bucket in front of the mailbox: handling a droppable message costs
- * one token. Stops, death notices and undroppable types cost none, but keep
- * their place in line. While it waits for a token an actor uses no processor;
- * what waits counts in its depth, and is not waited for by
+ * one token. Stops, death notices, timers and undroppable types cost none, but
+ * keep their place in line. While it waits for a token an actor uses no
+ * processor; what waits counts in its depth, and is not waited for by
  * troupe_system_await_idle(). A system that stops does not wait for the tokens:
  * what is queued becomes dead letters. An actor that throttles itself after
  * that has begun ends with the message at hand.

@@ -24,6 +24,7 @@
 #include <troupe/stop.h>
 #include <troupe/supervision.h>
 #include <troupe/throttle.h>
+#include <troupe/timer.h>
 #include <troupe/tree.h>
 #include <troupe/watch.h>
 

@@ -5,6 +5,7 @@
 #include "actor/registry.h"
 #include "actor/rules.h"
 #include "actor/supervise.h"
+#include "actor/timers.h"
 #include "actor/watch.h"
 #include "os/arena.h"
 
@@ -55,6 +56,7 @@ free_extra(struct trp_core *core, struct trp_extra *extra)
 {
     trp_heap_free(&core->heap, extra->name,
         extra->name != NULL ? extra->name_bytes + 1 : 0);
+    trp_timers_free(core, extra->timers);
     trp_heap_free(&core->heap, extra->arg, extra->arg_bytes);
     trp_heap_free(&core->heap, extra->stack,
         extra->stack_capacity * sizeof(troupe_behaviour_fn));

@@ -64,6 +64,7 @@ enum {                              /* trp_cell.flags */
     TRP_CELL_EXIT = 7u << TRP_CELL_EXIT_SHIFT,
     TRP_CELL_HELD = 1u << 11,       /* one above it has failed */
     TRP_CELL_RESTARTING = 1u << 12, /* the old state is about to go */
+    TRP_CELL_TIMEOUT = 1u << 13,    /* a receive timeout: actor/timers.h */
     /* handles no messages: see actor/supervise.h */
     TRP_CELL_SUSPENDED = TRP_CELL_FAILED | TRP_CELL_HELD | TRP_CELL_RESTARTING
 };
@@ -158,6 +159,7 @@ struct trp_extra {
     /* owner of S */
     struct trp_watching watching;
     struct trp_subscription *subscriptions; /* system/events.h */
+    struct trp_timers *timers;              /* actor/timers.h */
     troupe_behaviour_fn *stack;             /* below the current one */
     uint32_t stack_used, stack_capacity;
     /* supervision; see actor/supervise.h */

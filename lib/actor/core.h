@@ -39,6 +39,7 @@ struct trp_life {
     X(started)                                                                 \
     X(stopped)                                                                 \
     X(restarted)                                                               \
+    X(timers) /* pending, delayed messages included */                         \
     /* In a line of their own: dropped, by reason. */                          \
     X(dropped_new)                                                             \
     X(dropped_head)                                                            \
@@ -76,7 +77,7 @@ struct troupe_self {
 };
 
 #define TRP_AFTER_SELF 1u  /* sent to itself */
-#define TRP_AFTER_RULES 2u /* has rules now that it had not */
+#define TRP_AFTER_RULES 2u /* has rules or a timeout that it had not */
 
 /* The actor layer's part of a worker. Its thread only, but for the books. */
 struct trp_local {
@@ -96,6 +97,7 @@ struct trp_core {
     struct trp_pool segments; /* of rings; given back zeroed */
     struct trp_pool messages; /* boxes up to 2 KiB */
     struct trp_pool rules;    /* of mailboxes; kept: senders may come late */
+    struct trp_pool delayed;  /* messages; kept: ids outlive them */
     struct trp_cold *cold;    /* parallel to the cells */
     size_t cold_bytes;        /* reserved */
     struct trp_heap heap;

@@ -207,7 +207,7 @@ trp_item_own(
         box = trp_item_box(item);
         /* relaxed: one reader stays one. */
         refs = trp_load_relaxed(&box->refs);
-        return refs > 1 && !trp_box_is_alias(refs)
+        return refs > 1 && refs < TRP_BOX_TIMER
                    ? trp_box_alias(core, local, box)
                    : box;
     }
@@ -327,6 +327,18 @@ trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
             trp_system_of(core), &letter, core->dead_letter.user);
         trp_thread.in_hook = here.outer;
     }
+}
+
+void
+trp_item_bury(struct trp_core *core, struct trp_local *local,
+    troupe_ref recipient, struct trp_item *item, troupe_dead_reason reason)
+{
+    troupe_msg view;
+
+    trp_item_view(item, &view);
+    trp_dead_letter(
+        core, local, recipient, &view, trp_item_box_or_null(item), reason);
+    trp_item_release(local, item);
 }
 
 const char *

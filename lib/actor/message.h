@@ -5,10 +5,10 @@
 /*
  * How a message lies in a ring slot.
  *
- *     mark      57      56     55     54      53    52   48 47         0
- *             +--------+------+------+---------+-------+--------+--------+
- *             | NOTICE | SKIP | DROP | CONTROL | BOXED | length | type   |
- *             +--------+------+------+---------+-------+--------+--------+
+ *     mark  58      57      56     55     54       53    52   48 47     0
+ *         +-------+--------+------+------+---------+-------+--------+------+
+ *         | TIMER | NOTICE | SKIP | DROP | CONTROL | BOXED | length | type |
+ *         +-------+--------+------+------+---------+-------+--------+------+
  *     sender  the packed ref
  *     payload up to 16 bytes, or a pointer to a box
  *
@@ -26,6 +26,7 @@
 #define TRP_MARK_DROP (UINT64_C(1) << 55)    /* type->drop is not NULL */
 #define TRP_MARK_SKIP (UINT64_C(1) << 56)    /* no message: a ticket, rules.h */
 #define TRP_MARK_NOTICE (UINT64_C(1) << 57)  /* of a death: watch.h */
+#define TRP_MARK_TIMER (UINT64_C(1) << 58)   /* its box is a timer: timers.h */
 #define TRP_MARK_SPECIAL                                                       \
     (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP | TRP_MARK_NOTICE)
 
@@ -42,6 +43,7 @@ struct trp_box {
 /* Values of refs. */
 #define TRP_BOX_ALIAS UINT32_MAX
 #define TRP_BOX_REPLAY (UINT32_MAX - 1) /* an alias that was a dead letter */
+#define TRP_BOX_TIMER (UINT32_MAX - 2)  /* part of a timer, in a mailbox */
 
 /* After the box of a replay. */
 struct trp_replay {
@@ -193,6 +195,10 @@ void trp_item_release(struct trp_local *local, struct trp_item *item);
 /* The same, but for what the user took or sent on: TRP_SPENT_*. */
 void trp_item_settle(
     struct trp_local *local, struct trp_item *item, uint32_t spent);
+
+/* Nobody will handle it: a dead letter, and it is released. Not for CONTROL. */
+void trp_item_bury(struct trp_core *core, struct trp_local *local,
+    troupe_ref recipient, struct trp_item *item, troupe_dead_reason reason);
 
 /* Wrong type, length or pointer: E_INVALID with a record for `call`. */
 troupe_status trp_message_check(const char *call, const troupe_msg_type *type,

@@ -4,6 +4,7 @@
 #include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/supervise.h"
+#include "actor/timers.h"
 
 #include <string.h>
 
@@ -27,6 +28,7 @@ void
 trp_restart_begin(struct troupe_self *self, struct trp_cell *cell)
 {
     trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_RESTARTING);
+    trp_timers_end(self, cell);
     if (trp_rules_of(self->core, cell) != NULL) {
         trp_stash_bury(self, cell);
     }

@@ -2,6 +2,7 @@
 #include "actor/rules.h"
 
 #include "actor/mailbox.h"
+#include "actor/timers.h"
 #include "actor/watch.h"
 #include "base/clock.h"
 
@@ -161,6 +162,10 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
 {
     troupe_msg view;
 
+    if (TRP_UNLIKELY((item->mark & TRP_MARK_TIMER) != 0)) {
+        trp_timer_return(core, local, item); /* a custom mailbox must not */
+        return;
+    }
     trp_item_view(item, &view);
     trp_book(core, local, dropped, 1);
     switch (reason) {
@@ -406,6 +411,21 @@ disown(
     }
 }
 
+/* What comes out of a custom mailbox: all that it knows is the box. */
+static void
+from_custom(struct trp_item *item, troupe_msg *msg)
+{
+    struct trp_box *box = trp_box_of(msg);
+
+    trp_item_from_box(item, box);
+    /* relaxed: constant for a timer. */
+    if (trp_load_relaxed(&box->refs) == TRP_BOX_TIMER) {
+        item->mark = (item->mark | TRP_MARK_TIMER) & ~TRP_MARK_DROP;
+    } else if (msg->type == &trp_notice_type) {
+        item->mark |= TRP_MARK_NOTICE;
+    }
+}
+
 static troupe_status
 admit_custom(struct arrival *arrival)
 {
@@ -429,7 +449,7 @@ admit_custom(struct arrival *arrival)
     if (evicted != NULL) {
         struct trp_item victim;
 
-        trp_item_from_box(&victim, trp_box_of(evicted));
+        from_custom(&victim, evicted);
         let_go(arrival, &victim,
             trp_item_box(&victim) == trp_item_box(&arrival->entry.item)
                 ? TROUPE_DROP_NEW
@@ -666,10 +686,7 @@ take_custom(struct trp_rules *rules, struct trp_order_entry *entry)
     troupe_msg *msg = rules->custom->dequeue(rules->box);
 
     if (msg != NULL) {
-        trp_item_from_box(&entry->item, trp_box_of(msg));
-        if (msg->type == &trp_notice_type) {
-            entry->item.mark |= TRP_MARK_NOTICE;
-        }
+        from_custom(&entry->item, msg);
         return true;
     }
     if (rules->stops != 0) {

@@ -16,8 +16,8 @@
  *     [ put aside ] -> [ put back ] -> [ ................................ ]
  *        owner only      owner only       senders, owner
  *
- * Kept are the messages that no rule applies to: death notices, types with
- * TROUPE_MSG_UNDROPPABLE, and a troupe_stop() that waits in line.
+ * Kept are the messages that no rule applies to: death notices, timers, types
+ * with TROUPE_MSG_UNDROPPABLE, and a troupe_stop() that waits in line.
  *
  * Rules live in blocks that are never unmapped and used again. A sender that
  * comes late may look at those of the next actor; so it checks the life of its
@@ -129,7 +129,7 @@ trp_rules_of(const struct trp_core *core, const struct trp_cell *cell)
 static inline bool
 trp_item_is_kept(const struct trp_item *item)
 {
-    return (item->mark & TRP_MARK_CONTROL) != 0 ||
+    return (item->mark & (TRP_MARK_CONTROL | TRP_MARK_TIMER)) != 0 ||
            (trp_mark_type(item->mark)->flags & TROUPE_MSG_UNDROPPABLE) != 0;
 }
 

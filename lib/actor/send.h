@@ -22,6 +22,15 @@ troupe_status trp_send_make(const struct trp_sending *sending,
     const troupe_msg_type *type, const void *payload, size_t bytes,
     struct trp_item *item);
 
+/* An item that was not sent: the original keeps what the payload owns. */
+void trp_send_unmake(const struct trp_sending *sending, struct trp_item *item);
+/*
+ * One that was: sending on what the current message owns moves it. False: it is
+ * shared, and stays with its readers.
+ */
+bool trp_send_move_on(const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload, size_t bytes);
+
 /* Sends a copy; counts it; a refusal is the caller's to report. */
 troupe_status trp_send_copy(const struct trp_sending *sending,
     const troupe_msg_type *type, const void *payload, size_t bytes);
@@ -42,6 +51,10 @@ troupe_dead_reason trp_send_reason(troupe_ref to, troupe_status status);
 
 /* TROUPE_OK, or why nothing can be sent from outside. */
 troupe_status trp_send_outside(
+    troupe_system *system, const char *call, struct trp_sending *sending);
+
+/* The same for what is not sent now: it is in no column of the books. */
+troupe_status trp_send_outside_uncounted(
     troupe_system *system, const char *call, struct trp_sending *sending);
 
 /*

@@ -152,21 +152,16 @@ trp_send_make(const struct trp_sending *sending, const troupe_msg_type *type,
     return TROUPE_OK;
 }
 
-/* A copy that was refused: the original keeps what the payload owns. */
-static void
-unmake(const struct trp_sending *sending, struct trp_item *item)
+void
+trp_send_unmake(const struct trp_sending *sending, struct trp_item *item)
 {
     if ((item->mark & TRP_MARK_BOXED) != 0) {
         trp_box_release(sending->local, trp_item_box(item), false);
     }
 }
 
-/*
- * Sending on what the current message owns moves it. False: it is shared, and
- * stays with its readers.
- */
-static bool
-move_on(const struct trp_sending *sending, const troupe_msg_type *type,
+bool
+trp_send_move_on(const struct trp_sending *sending, const troupe_msg_type *type,
     const void *payload, size_t bytes)
 {
     struct trp_current *origin = origin_of(sending, payload);
@@ -221,9 +216,9 @@ trp_send_copy(const struct trp_sending *sending, const troupe_msg_type *type,
         status = trp_mailbox_deliver(
             sending->core, sending->local, sending->to, &item);
         if (status == TROUPE_OK) {
-            (void)move_on(sending, type, payload, bytes);
+            (void)trp_send_move_on(sending, type, payload, bytes);
         } else {
-            unmake(sending, &item);
+            trp_send_unmake(sending, &item);
         }
     }
     trp_book(sending->core, sending->local, sent, 1);
@@ -254,7 +249,7 @@ lose_box(const struct trp_sending *sending, struct trp_box *box,
 {
     troupe_msg boxed = box->msg;
 
-    (void)move_on(sending, view->type, view->payload, view->bytes);
+    (void)trp_send_move_on(sending, view->type, view->payload, view->bytes);
     boxed.sender = sending->sender;
     trp_dead_letter(sending->core, sending->local, sending->to, &boxed, box,
         trp_send_reason(sending->to, status));
@@ -288,7 +283,7 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     } else if (status == TROUPE_OK) {
         status = deliver(sending, &item);
         if (status == TROUPE_OK) {
-            (void)move_on(sending, type, payload, bytes);
+            (void)trp_send_move_on(sending, type, payload, bytes);
             return;
         }
         if ((item.mark & TRP_MARK_BOXED) != 0) {
@@ -299,7 +294,8 @@ trp_send_tell(const struct trp_sending *sending, const troupe_msg_type *type,
     trp_dead_letter(sending->core, sending->local, sending->to, &view, NULL,
         trp_send_reason(sending->to, status));
     if (view.payload != NULL && type->drop != NULL &&
-        move_on(sending, type, payload, bytes)) { /* tell always takes it */
+        trp_send_move_on(
+            sending, type, payload, bytes)) { /* tell always takes it */
         type->drop(view.payload, bytes);
     }
 }
@@ -477,7 +473,7 @@ shared_box(const struct trp_sending *sending, const troupe_msg_type *type,
     box = trp_box_new(sending->core, sending->local, type, type->bytes);
     if (box != NULL && type->bytes != 0) {
         memcpy(box->msg.payload, payload, type->bytes);
-        (void)move_on(sending, type, payload, type->bytes);
+        (void)trp_send_move_on(sending, type, payload, type->bytes);
     }
     return box;
 }
@@ -526,7 +522,8 @@ tell_nobody(const struct trp_sending *sending, const troupe_ref *to,
         trp_dead_letter(sending->core, sending->local, to[i], &view, NULL,
             trp_send_reason(to[i], TROUPE_E_NOMEM));
     }
-    if (type->drop != NULL && move_on(sending, type, payload, view.bytes)) {
+    if (type->drop != NULL &&
+        trp_send_move_on(sending, type, payload, view.bytes)) {
         type->drop(view.payload, view.bytes);
     }
 }
@@ -581,7 +578,7 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
                 taken++;
                 continue;
             }
-            unmake(&sending, &item);
+            trp_send_unmake(&sending, &item);
         }
         trp_dead_letter(sending.core, sending.local, to[i],
             &(const troupe_msg){
@@ -674,8 +671,8 @@ trp_fan_end(struct trp_fan *fan)
 
     if (fan->box != NULL) {
         trp_box_release(fan->sending.local, fan->box, true);
-    } else if (type->drop != NULL &&
-               move_on(&fan->sending, type, fan->payload, type->bytes)) {
+    } else if (type->drop != NULL && trp_send_move_on(&fan->sending, type,
+                                         fan->payload, type->bytes)) {
         type->drop((void *)(uintptr_t)fan->payload, type->bytes);
     }
 }
@@ -683,7 +680,7 @@ trp_fan_end(struct trp_fan *fan)
 /* --- outside -------------------------------------------------------------- */
 
 troupe_status
-trp_send_outside(
+trp_send_outside_uncounted(
     troupe_system *system, const char *call, struct trp_sending *sending)
 {
     struct trp_core *core = trp_core_of(system);
@@ -698,12 +695,22 @@ trp_send_outside(
     }
     sending->core = core;
     sending->local = trp_local_here(core);
-    if (trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
-        trp_book(core, sending->local, sent, 1);
-        trp_book(core, sending->local, refused, 1);
-        return TROUPE_E_CLOSED;
+    return trp_load_acquire(&core->closing) != 0 /* pairs: system.closing */
+               ? TROUPE_E_CLOSED
+               : TROUPE_OK;
+}
+
+troupe_status
+trp_send_outside(
+    troupe_system *system, const char *call, struct trp_sending *sending)
+{
+    troupe_status status = trp_send_outside_uncounted(system, call, sending);
+
+    if (status == TROUPE_E_CLOSED) {
+        trp_book(sending->core, sending->local, sent, 1);
+        trp_book(sending->core, sending->local, refused, 1);
     }
-    return TROUPE_OK;
+    return status;
 }
 
 troupe_status

@@ -3,6 +3,7 @@
 
 #include "actor/mailbox.h"
 #include "actor/rules.h"
+#include "actor/timers.h"
 #include "actor/watch.h"
 
 #include <troupe/stop.h>
@@ -88,6 +89,7 @@ trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
         cell, (trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_SUSPENDED) |
                   TRP_CELL_STOPPING | (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
     trp_cold_of(core, cell)->code = code;
+    trp_timers_end(self, cell); /* T2 of timers.h */
     trp_ring_close(&cell->ring);
     trp_stop_children(core, self->local, cell);
 }
@@ -165,6 +167,8 @@ drain(struct troupe_self *self, struct trp_cell *cell,
                              : trp_ring_pop(cursor, &cell->ring, &item)) {
             if ((item.mark & TRP_MARK_CONTROL) != 0) {
                 trp_book(core, self->local, stops, UINT64_MAX);
+            } else if ((item.mark & TRP_MARK_TIMER) != 0) {
+                trp_timer_return(core, self->local, &item); /* it has ended */
             } else {
                 trp_watch_bury(core, self->local, trp_watching_of(core, cell),
                     ref, &item, TROUPE_DEAD_STOPPED);

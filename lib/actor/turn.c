@@ -7,6 +7,7 @@
 #include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/supervise.h"
+#include "actor/timers.h"
 #include "actor/watch.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -37,12 +38,17 @@ struct turn {
     void *state;
     struct trp_cursor cursor;
     uint32_t first; /* head at the beginning: whether it wrapped */
+    bool active;    /* handled something; of an actor with a timeout */
 };
 
 enum next { NEXT_GO_ON, NEXT_GONE };
 
 /* Looks up before the first message. */
 #define UNUSUAL (TRP_CELL_STARTING | TRP_CELL_STOPPING | TRP_CELL_SUSPENDED)
+/* Has another loop than most. */
+#define SLOWER (TRP_CELL_RULED | TRP_CELL_TIMEOUT)
+/* Decided when their turn has come; may come to nothing. */
+#define VOIDABLE (TRP_MARK_NOTICE | TRP_MARK_TIMER)
 
 /* Before S is given away: what others may read is brought up to date. */
 static void
@@ -52,6 +58,16 @@ book(struct turn *turn)
         trp_count(&turn->cold->wraps, 1);
     }
     turn->first = turn->cursor.head;
+}
+
+/* Before S is given away: since when an actor with a timeout is silent. */
+static void
+rest(struct turn *turn)
+{
+    if (turn->active && (trp_cell_flags(turn->cell) & TRP_CELL_TIMEOUT) != 0) {
+        trp_timers_rest(turn->core, turn->cell);
+    }
+    turn->active = false;
 }
 
 static enum next
@@ -238,6 +254,7 @@ again:
     if (!has_flag(turn, TRP_CELL_SUSPENDED)) {
         return NEXT_GO_ON;
     }
+    rest(turn);
     book(turn);
     trp_cursor_publish(&turn->cursor, ring);
     if (can_park && trp_park(turn->cell)) {
@@ -315,15 +332,31 @@ settle(struct turn *turn, struct trp_item *item, struct trp_watching *watching)
     }
 }
 
+/* False: what may come to nothing has done so, and was counted. */
+static bool
+show(struct turn *turn, struct trp_item *item, struct trp_watching **watching,
+    struct trp_timer **ticking)
+{
+    if ((item->mark & TRP_MARK_TIMER) != 0) {
+        return trp_timer_begin(turn->self, item, turn->active, ticking);
+    }
+    if ((item->mark & TRP_MARK_NOTICE) != 0) {
+        *watching = trp_watching_of(turn->core, turn->cell);
+        return trp_watch_show(turn->core, turn->local, *watching, item);
+    }
+    return true;
+}
+
 /*
- * A boxed or owning message, a death notice, or a stop that took its place in
- * line.
+ * A boxed or owning message, a death notice, a timer, or a stop that took its
+ * place in line.
  */
 TRP_COLD static enum next
 handle_special(struct turn *turn, struct trp_item *item)
 {
     struct troupe_self *self = turn->self;
     struct trp_watching *watching = NULL; /* of a notice */
+    struct trp_timer *ticking = NULL;     /* that goes on afterwards */
     troupe_verdict verdict;
     troupe_msg view;
 
@@ -333,13 +366,11 @@ handle_special(struct turn *turn, struct trp_item *item)
             UINT64_MAX); /* not a message: in no column of the books */
         return end_actor(turn, TROUPE_EXIT_STOPPED, 0);
     }
-    if ((item->mark & TRP_MARK_NOTICE) != 0) {
-        watching = trp_watching_of(turn->core, turn->cell);
-        if (!trp_watch_show(turn->core, turn->local, watching, item)) {
-            trp_count(&turn->local->books.handled, UINT64_MAX);
-            return NEXT_GO_ON;
-        }
+    if (!show(turn, item, &watching, &ticking)) {
+        trp_count(&turn->local->books.handled, UINT64_MAX);
+        return NEXT_GO_ON;
     }
+    turn->active = true;
     trp_item_view(item, &view);
     self->current.msg = &view;
     self->current.item = item;
@@ -347,6 +378,9 @@ handle_special(struct turn *turn, struct trp_item *item)
     self->code_is_set = false;
     verdict = self->behaviour(self, turn->state, &view);
     self->current.msg = NULL;
+    if (ticking != NULL) {
+        trp_timer_ticked(self, ticking); /* before it can be stopped */
+    }
     if (verdict == TROUPE_UNHANDLED && !is_death_pact(turn, &view)) {
         if ((self->current.spent & TRP_SPENT_MOVED) != 0) {
             view.payload = NULL; /* somebody else's now */
@@ -524,12 +558,13 @@ look_after(struct turn *turn, uint32_t left)
     return (after & TRP_AFTER_SELF) != 0 && makes_way(turn) ? 1 : left;
 }
 
-/* Nothing could be popped of a mailbox with rules. NEXT_GONE as above. */
+/* Nothing could be popped; `rules` may be NULL. NEXT_GONE as above. */
 static enum next
 pause_ruled(struct turn *turn, struct trp_rules *rules)
 {
+    rest(turn);
     trp_mailbox_rearm(turn->core, turn->cell);
-    if (!trp_rules_have_lock(rules)) {
+    if (rules == NULL || !trp_rules_have_lock(rules)) {
         return pause_turn(turn);
     }
     book(turn);
@@ -544,6 +579,7 @@ pause_ruled(struct turn *turn, struct trp_rules *rules)
 TRP_COLD static enum next
 await_token(struct turn *turn, struct trp_rules *rules)
 {
+    rest(turn);
     book(turn);
     trp_mailbox_rearm(turn->core, turn->cell);
     if (trp_throttle_park(turn->core, turn->cell, rules)) {
@@ -595,6 +631,11 @@ TRP_INLINE enum trp_pop
 pop_ruled(struct turn *turn, struct trp_rules *rules, struct trp_item *item,
     bool *excess)
 {
+    if (rules == NULL) {
+        return trp_ring_pop(&turn->cursor, &turn->cell->ring, item)
+                   ? TRP_POP_ONE
+                   : TRP_POP_NONE;
+    }
     /* relaxed: the owner alone writes it. */
     if (TRP_UNLIKELY(trp_load_relaxed(&rules->is_throttled) != 0)) {
         return pop_throttled(turn, rules, item, excess);
@@ -603,15 +644,30 @@ pop_ruled(struct turn *turn, struct trp_rules *rules, struct trp_item *item,
                                                                  : TRP_POP_NONE;
 }
 
-/* The same loop as in trp_turn(), where messages lie elsewhere as well. */
+/* The rules of the mailbox, NULL if it has none. A throttle begins its turn. */
+static struct trp_rules *
+begin_ruled(struct turn *turn)
+{
+    struct trp_rules *rules = NULL;
+
+    if ((trp_cell_flags(turn->cell) & TRP_CELL_RULED) != 0) {
+        rules = trp_rules_of(turn->core, turn->cell);
+        trp_throttle_begin(turn->core, turn->cell, rules);
+    }
+    return rules;
+}
+
+/*
+ * The same loop as in trp_turn(), where messages lie elsewhere as well, or a
+ * receive timeout wants to know when the last one was handled.
+ */
 __attribute__((noinline)) static void
 run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
 {
-    struct trp_rules *rules = trp_rules_of(turn->core, turn->cell);
+    struct trp_rules *rules = begin_ruled(turn);
     struct trp_item item;
     enum trp_pop got;
 
-    trp_throttle_begin(turn->core, turn->cell, rules);
     for (; left > 0; left--) {
         bool excess = false;
 
@@ -629,13 +685,18 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
             drop_excess(turn, rules, &item);
             continue;
         }
+        turn->active |= (item.mark & VOIDABLE) == 0;
         if (handle(turn, &item) == NEXT_GONE) {
             return;
         }
         if (turn->self->after != 0) {
             left = look_after(turn, left);
+            if (rules == NULL) {
+                rules = begin_ruled(turn);
+            }
         }
     }
+    rest(turn);
     end_turn(turn, began_ns);
 }
 
@@ -662,13 +723,12 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
     turn.self->behaviour = cell->behaviour;
     turn.self->current.msg = NULL;
     turn.self->after = 0;
-    if (TRP_UNLIKELY(
-            (trp_cell_flags(cell) & (UNUSUAL | TRP_CELL_RULED)) != 0)) {
+    if (TRP_UNLIKELY((trp_cell_flags(cell) & (UNUSUAL | SLOWER)) != 0)) {
         if ((trp_cell_flags(cell) & UNUSUAL) != 0 &&
             look_up(&turn) == NEXT_GONE) {
             return;
         }
-        if ((trp_cell_flags(cell) & TRP_CELL_RULED) != 0) {
+        if ((trp_cell_flags(cell) & SLOWER) != 0) {
             run_ruled(&turn, left, began_ns);
             return;
         }
@@ -687,7 +747,8 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         }
         if (TRP_UNLIKELY(turn.self->after != 0)) {
             left = look_after(&turn, left);
-            if ((trp_cell_flags(cell) & TRP_CELL_RULED) != 0) {
+            if ((trp_cell_flags(cell) & SLOWER) != 0) {
+                turn.active = true;
                 run_ruled(&turn, left - 1, began_ns);
                 return;
             }

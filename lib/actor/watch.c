@@ -426,15 +426,11 @@ trp_watch_bury(struct trp_core *core, struct trp_local *local,
     troupe_dead_reason reason)
 {
     bool is_notice = (item->mark & TRP_MARK_NOTICE) != 0;
-    troupe_msg view;
 
     if (is_notice && !trp_watch_show(core, local, watching, item)) {
         return;
     }
-    trp_item_view(item, &view);
-    trp_dead_letter(
-        core, local, watcher, &view, trp_item_box_or_null(item), reason);
-    trp_item_release(local, item);
+    trp_item_bury(core, local, watcher, item, reason);
     if (is_notice) {
         trp_watch_settle(core, local, watching);
     }

@@ -48,15 +48,21 @@ announce(struct trp_sched *sched)
     }
 }
 
-bool
-trp_alarm_set(struct trp_sched *sched, struct trp_alarm *alarm, uint64_t due_ns)
+/* `ended` may be NULL. False: it says that the alarm must not be set. */
+static bool
+set(struct trp_sched *sched, struct trp_alarm *alarm, uint64_t due_ns,
+    TRP_ATOMIC(uint8_t) * ended, bool *was_set)
 {
     struct trp_alarms *alarms = &sched->alarms;
-    bool was_set;
     bool is_first;
 
     trp_lock_acquire(&alarms->lock);
-    was_set = trp_wheel_remove(&alarms->wheel, &alarm->entry);
+    /* relaxed: written under the lock. */
+    if (ended != NULL && trp_load_relaxed(ended) != 0) {
+        trp_lock_release(&alarms->lock);
+        return false;
+    }
+    *was_set = trp_wheel_remove(&alarms->wheel, &alarm->entry);
     trp_wheel_add(&alarms->wheel, &alarm->entry, due_ns);
     /* relaxed: written under the lock. */
     is_first =
@@ -68,17 +74,39 @@ trp_alarm_set(struct trp_sched *sched, struct trp_alarm *alarm, uint64_t due_ns)
     if (is_first) {
         announce(sched);
     }
+    return true;
+}
+
+bool
+trp_alarm_set(struct trp_sched *sched, struct trp_alarm *alarm, uint64_t due_ns)
+{
+    bool was_set = false;
+
+    (void)set(sched, alarm, due_ns, NULL, &was_set);
     return was_set;
 }
 
 bool
-trp_alarm_cancel(struct trp_sched *sched, struct trp_alarm *alarm)
+trp_alarm_renew(struct trp_sched *sched, struct trp_alarm *alarm,
+    uint64_t due_ns, TRP_ATOMIC(uint8_t) * ended)
+{
+    bool was_set = false;
+
+    return set(sched, alarm, due_ns, ended, &was_set);
+}
+
+bool
+trp_alarm_end(struct trp_sched *sched, struct trp_alarm *alarm,
+    TRP_ATOMIC(uint8_t) * ended)
 {
     struct trp_alarms *alarms = &sched->alarms;
     bool was_set;
 
     trp_lock_acquire(&alarms->lock);
     was_set = trp_wheel_remove(&alarms->wheel, &alarm->entry);
+    if (!was_set && ended != NULL) {
+        trp_store_release(ended, 1); /* pairs: alarm.ended */
+    }
     /* Of what is left the next one is looked for when its time has come. */
     if (was_set && !alarms->firing &&
         trp_wheel_next(&alarms->wheel) == TRP_ALARM_NEVER) {
@@ -86,6 +114,12 @@ trp_alarm_cancel(struct trp_sched *sched, struct trp_alarm *alarm)
     }
     trp_lock_release(&alarms->lock);
     return was_set;
+}
+
+bool
+trp_alarm_cancel(struct trp_sched *sched, struct trp_alarm *alarm)
+{
+    return trp_alarm_end(sched, alarm, NULL);
 }
 
 uint64_t

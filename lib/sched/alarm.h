@@ -44,6 +44,8 @@
  * carries the deadline, and who polls, would take the least of all.
  *
  * Pairs
+ *   alarm.ended  store of ended under the lock -> load of it: who ended it has
+ *                made the last access.
  *   alarm.next   store of next_due_ns under the lock -> load of it: only a
  *                hint; idle.carrier, or driven.raised, makes sure that it is
  * not too old a one.
@@ -100,6 +102,20 @@ bool trp_alarm_set(
  * set, or fire() has it: see above. Any thread.
  */
 bool trp_alarm_cancel(struct trp_sched *sched, struct trp_alarm *alarm);
+
+/*
+ * For who may free the memory while fire() runs. As cancel; where that returns
+ * false, `*ended` is set in the same step, which is the caller's last access:
+ * from then on the memory is fire()'s, or of whom it handed it on to.
+ */
+bool trp_alarm_end(struct trp_sched *sched, struct trp_alarm *alarm,
+    TRP_ATOMIC(uint8_t) * ended);
+/*
+ * Sets an alarm that was handed out, or is not set: false, it has been ended
+ * and is not set. If true, it is not the caller's any more.
+ */
+bool trp_alarm_renew(struct trp_sched *sched, struct trp_alarm *alarm,
+    uint64_t due_ns, TRP_ATOMIC(uint8_t) * ended);
 
 /* The next time at which one may be due; NEVER: none. Any thread. */
 uint64_t trp_alarm_next(struct trp_sched *sched);

@@ -132,6 +132,7 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.dead = SUM(core, dead);
     sums.restarted = SUM(core, restarted);
     sums.cancelled = SUM(core, cancelled);
+    sums.timers = not_negative(SUM(core, timers));
     sums.queued = less(count_queued(core), not_negative(SUM(core, stops)));
     sums.stopped = SUM(core, stopped); /* first: who stops has started */
     sums.started = SUM(core, started);
@@ -141,7 +142,8 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
                  trp_pool_live_bytes(&core->cells) +
                  trp_pool_live_bytes(&core->segments) +
                  trp_pool_live_bytes(&core->messages) +
-                 trp_pool_live_bytes(&core->rules);
+                 trp_pool_live_bytes(&core->rules) +
+                 trp_pool_live_bytes(&core->delayed);
     add_workers(core, &sums);
     sums.size = counters->size;
     memcpy(counters, &sums, counters->size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "system/system.h"
 
+#include "actor/delayed.h"
 #include "actor/mailbox.h"
 #include "actor/registry.h"
 #include "actor/rules.h"
@@ -135,13 +136,16 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
     const struct trp_pool_shape rules = {
         trp_log2_ceil(sizeof(struct trp_rules)), shape.region_shift, 1, cells,
         true};
+    const struct trp_pool_shape delayed = {
+        trp_log2_ceil(sizeof(struct trp_delayed)), 24, 1, 0, true};
 
     if (!trp_pool_init(&core->segments, &core->heap, &segments) ||
         !trp_pool_init(&core->messages, &core->heap, &messages) ||
         !trp_pool_init(&core->cells, &core->heap, &shape)) {
         return no_address_space();
     }
-    if (!trp_pool_init(&core->rules, &core->heap, &rules)) {
+    if (!trp_pool_init(&core->rules, &core->heap, &rules) ||
+        !trp_pool_init(&core->delayed, &core->heap, &delayed)) {
         return no_address_space();
     }
     core->cold_bytes = trp_round_up(
@@ -387,11 +391,13 @@ free_system(troupe_system *system)
     trp_dead_letters_fini(system);
     trp_events_fini(system);
     trp_core_fini_cells(core);
+    trp_delayed_fini(core);
     trp_heap_free(&core->heap, core->locals, count * sizeof *core->locals);
     trp_heap_free(
         &core->heap, core->caches, 3 * (size_t)count * sizeof *core->caches);
     trp_sched_fini(&core->sched);
     trp_registry_fini(core);
+    trp_pool_fini(&core->delayed);
     trp_pool_fini(&core->rules);
     trp_pool_fini(&core->cells);
     trp_pool_fini(&core->messages);

@@ -4,6 +4,7 @@
 
 #include <troupe/driven.h>
 #include <troupe/system.h>
+#include <troupe/timer.h>
 
 #include "actor/core.h"
 #include "system/dead_letters.h"

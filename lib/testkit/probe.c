@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <troupe/testkit.h>
+#include <troupe/timer.h>
 
 #include <troupe/port.h>
 

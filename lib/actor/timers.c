@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/timers.h"
+
+#include "actor/mailbox.h"
+#include "actor/send.h"
+
+#include <troupe/timer.h>
+
+/* There was no memory to deliver it: once more, after so long. */
+#define RETRY_NS UINT64_C(1000000)
+#define TIMER_CLASS 1u /* of the pool of messages: 128 bytes */
+
+static const troupe_msg_type idle_type = {
+    sizeof(troupe_msg_type), "idle", 0, TROUPE_TAG_IDLE, 0, NULL};
+
+/* --- one timer ------------------------------------------------------------ */
+
+static struct trp_pool_cache *
+cache_of(struct trp_local *local)
+{
+    return local != NULL ? &local->messages : NULL;
+}
+
+static bool
+is_boxed(const struct trp_timer *timer)
+{
+    const void *payload = timer->box.msg.payload;
+
+    return payload != NULL && payload != timer->of.words;
+}
+
+/* What is left of it, with its payload unless that was handed on. */
+static void
+free_timer(struct trp_core *core, struct trp_local *local,
+    struct trp_timer *timer, bool with_payload)
+{
+    const troupe_msg *msg = &timer->box.msg;
+
+    if (with_payload && is_boxed(timer)) {
+        trp_box_release(local, timer->of.message, true);
+    } else if (with_payload && msg->type->drop != NULL) {
+        msg->type->drop(msg->payload, msg->bytes);
+    }
+    trp_pool_give(&core->messages, cache_of(local), timer->box.unit);
+}
+
+/* What lies in the mailbox. */
+static struct trp_item
+item_of(struct trp_timer *timer)
+{
+    return (struct trp_item){
+        .mark = (uint64_t)(uintptr_t)timer->box.msg.type | TRP_MARK_BOXED |
+                TRP_MARK_TIMER,
+        .payload = {(uint64_t)(uintptr_t)timer},
+    };
+}
+
+static struct trp_timer *
+timer_of(const struct trp_item *item)
+{
+    return TRP_CONTAINER_OF(trp_item_box(item), struct trp_timer, box);
+}
+
+/* It was due and cannot be handled now. Whoever has it. */
+static void
+try_again(
+    struct trp_core *core, struct trp_local *local, struct trp_timer *timer)
+{
+    uint64_t due_ns = timer->alarm.entry.time;
+    uint64_t now_ns = trp_alarm_now(&core->sched);
+    uint64_t tries = (now_ns > due_ns ? (now_ns - due_ns) / RETRY_NS : 0) + 1;
+
+    due_ns = trp_clock_after(due_ns, tries * RETRY_NS);
+    tries += timer->retries;
+    timer->retries = (uint16_t)(tries < UINT16_MAX ? tries : UINT16_MAX);
+    if (!trp_alarm_renew(&core->sched, &timer->alarm, due_ns, &timer->ended)) {
+        free_timer(core, local, timer, true);
+    }
+}
+
+/* From here on it is the mailbox's, or tries again. True: it is queued. */
+static bool
+deliver(struct trp_core *core, struct trp_local *local, struct trp_timer *timer)
+{
+    const struct trp_item item = item_of(timer);
+
+    trp_book(core, local, sent, 1);
+    if (trp_mailbox_deliver(core, local, timer->owner, &item) == TROUPE_OK) {
+        return true;
+    }
+    trp_book(core, local, sent, UINT64_MAX); /* it has not become a message */
+    try_again(core, local, timer);           /* T2 */
+    return false;
+}
+
+static uint64_t
+idle_due(const struct trp_timer *timer)
+{
+    return trp_clock_after(
+        trp_load_relaxed(&timer->of.last_ns), /* relaxed: timer.last */
+        timer->interval_ns);
+}
+
+static void
+fire(struct trp_worker *worker, struct trp_alarm *alarm)
+{
+    struct trp_timer *timer = TRP_CONTAINER_OF(alarm, struct trp_timer, alarm);
+    struct trp_local *local = worker->local;
+    struct trp_core *core = local->self.core;
+
+    if (trp_load_acquire(&timer->ended) != 0) { /* pairs: alarm.ended */
+        free_timer(core, local, timer, true);
+    } else if (timer->kind != TRP_TIMER_IDLE ||
+               idle_due(timer) <= trp_alarm_now(&core->sched)) {
+        (void)deliver(core, local, timer);
+    } else if (!trp_alarm_renew(
+                   &core->sched, alarm, idle_due(timer), &timer->ended)) {
+        free_timer(core, local, timer, true);
+    }
+}
+
+/* By the owner, who has it. */
+static void
+set_after(struct trp_core *core, struct trp_timer *timer, uint64_t from_ns,
+    uint64_t delay_ns)
+{
+    timer->retries = 0;
+    (void)trp_alarm_set(
+        &core->sched, &timer->alarm, trp_clock_after(from_ns, delay_ns));
+}
+
+/* A timer without a message; NULL: no memory. */
+static struct trp_timer *
+new_timer(
+    struct troupe_self *self, enum trp_timer_kind kind, uint64_t interval_ns)
+{
+    struct trp_core *core = self->core;
+    uint32_t unit =
+        trp_pool_take(&core->messages, cache_of(self->local), TIMER_CLASS);
+    struct trp_timer *timer;
+
+    if (unit == TRP_POOL_NONE) {
+        return NULL;
+    }
+    timer = trp_pool_address(&core->messages, unit);
+    *timer = (struct trp_timer){
+        .box = {.msg = {.type = &idle_type}, .core = core, .unit = unit},
+        .alarm = {.fire = fire},
+        .kind = (uint8_t)kind,
+        .owner = self->ref,
+        .interval_ns = interval_ns,
+    };
+    /* relaxed: not shared yet. */
+    trp_store_relaxed(&timer->box.refs, TRP_BOX_TIMER);
+    trp_count(&self->local->books.timers, 1);
+    return timer;
+}
+
+/* By the owner; it is not in the table any more. */
+static void
+end_timer(struct troupe_self *self, struct trp_timer *timer)
+{
+    trp_count(&self->local->books.timers, UINT64_MAX);
+    if (trp_alarm_end(&self->core->sched, &timer->alarm, &timer->ended)) {
+        free_timer(self->core, self->local, timer, true);
+    }
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+static struct trp_timer *
+at(const struct trp_core *core, uint32_t unit)
+{
+    return trp_pool_address(&core->messages, unit);
+}
+
+/* Of `used` buckets: the low bits of the hash, one less if it is not there. */
+static uint32_t
+bucket_of(uint64_t key, uint32_t used)
+{
+    uint32_t hash = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+    uint32_t mask = (UINT32_C(1) << trp_log2_ceil(used)) - 1;
+    uint32_t bucket = hash & mask;
+
+    return bucket < used ? bucket : bucket & (mask >> 1);
+}
+
+/* The one that bucket `last` was split from. */
+static uint32_t
+bucket_before(uint32_t last)
+{
+    return last & (((UINT32_C(1) << trp_log2_ceil(last + 1)) - 1) >> 1);
+}
+
+/* False: no memory. */
+static bool
+resize(struct trp_core *core, struct trp_timers *timers, uint32_t capacity)
+{
+    uint32_t *old = timers->buckets;
+    size_t old_bytes = timers->capacity * sizeof *old;
+    uint32_t *buckets = trp_heap_alloc(&core->heap, capacity * sizeof *buckets);
+
+    if (buckets == NULL) {
+        return false;
+    }
+    __builtin_memcpy(buckets, old, timers->used * sizeof *buckets);
+    timers->buckets = buckets;
+    timers->capacity = capacity;
+    if (old != timers->few) {
+        trp_heap_free(&core->heap, old, old_bytes);
+    }
+    return true;
+}
+
+/* One bucket more, if there is memory; else chains become longer. */
+static void
+split(struct trp_core *core, struct trp_timers *timers)
+{
+    uint32_t last = timers->used;
+    uint32_t *link;
+
+    if (last == timers->capacity && !resize(core, timers, 2 * last)) {
+        return;
+    }
+    link = &timers->buckets[bucket_before(last)];
+    timers->buckets[last] = TRP_POOL_NONE;
+    timers->used++;
+    while (*link != TRP_POOL_NONE) {
+        struct trp_timer *timer = at(core, *link);
+
+        if (bucket_of(timer->key, timers->used) == last) {
+            *link = timer->next;
+            timer->next = timers->buckets[last];
+            timers->buckets[last] = timer->box.unit;
+        } else {
+            link = &timer->next;
+        }
+    }
+}
+
+/* One less. */
+static void
+join(struct trp_core *core, struct trp_timers *timers)
+{
+    uint32_t last = --timers->used;
+    uint32_t *link = &timers->buckets[bucket_before(last)];
+
+    while (*link != TRP_POOL_NONE) {
+        link = &at(core, *link)->next;
+    }
+    *link = timers->buckets[last];
+    if (timers->used <= timers->capacity / 4) {
+        (void)resize(core, timers, timers->capacity / 2);
+    }
+}
+
+/* The link to a key; it ends its chain if the key is not there. */
+static uint32_t *
+find(struct trp_core *core, struct trp_timers *timers, uint64_t key)
+{
+    uint32_t *link = &timers->buckets[bucket_of(key, timers->used)];
+
+    while (*link != TRP_POOL_NONE && at(core, *link)->key != key) {
+        link = &at(core, *link)->next;
+    }
+    return link;
+}
+
+static void
+add(struct trp_core *core, struct trp_timers *timers, struct trp_timer *timer)
+{
+    uint32_t *first = &timers->buckets[bucket_of(timer->key, timers->used)];
+
+    timer->next = *first;
+    *first = timer->box.unit;
+    if (++timers->count > timers->used) {
+        split(core, timers);
+    }
+}
+
+/* The timer that `link` leads to, or NULL. */
+static struct trp_timer *
+take_out(struct trp_core *core, struct trp_timers *timers, uint32_t *link)
+{
+    struct trp_timer *timer;
+
+    if (*link == TRP_POOL_NONE) {
+        return NULL;
+    }
+    timer = at(core, *link);
+    *link = timer->next;
+    timers->count--;
+    for (int i = 0; i < 2 && timers->used > TRP_TIMERS_FEW &&
+                    timers->count < timers->used / 2;
+         i++) {
+        join(core, timers);
+    }
+    return timer;
+}
+
+/* Of an actor, or NULL. Its owner. */
+static struct trp_timers *
+timers_of(const struct trp_core *core, const struct trp_cell *cell)
+{
+    struct trp_extra *extra =
+        trp_load_acquire(&trp_cold_of(core, cell)->extra); /* pairs: cell.extra
+                                                            */
+
+    return extra != NULL ? extra->timers : NULL;
+}
+
+/* The same, made if need be; NULL: no memory. */
+static struct trp_timers *
+own_timers(struct troupe_self *self)
+{
+    struct trp_extra *extra = trp_cell_extra(self->core, self->cell);
+    struct trp_timers *timers;
+
+    if (extra == NULL || extra->timers != NULL) {
+        return extra != NULL ? extra->timers : NULL;
+    }
+    timers = trp_heap_alloc(&self->core->heap, sizeof *timers);
+    if (timers != NULL) {
+        timers->buckets = timers->few;
+        timers->used = timers->capacity = TRP_TIMERS_FEW;
+        extra->timers = timers;
+    }
+    return timers;
+}
+
+void
+trp_timers_free(struct trp_core *core, struct trp_timers *timers)
+{
+    if (timers == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < timers->used; i++) {
+        for (uint32_t unit = timers->buckets[i]; unit != TRP_POOL_NONE;
+             unit = at(core, unit)->next) {
+            if (is_boxed(at(core, unit))) {
+                trp_box_release(NULL, at(core, unit)->of.message, false);
+            }
+        }
+    }
+    if (timers->buckets != timers->few) {
+        trp_heap_free(&core->heap, timers->buckets,
+            timers->capacity * sizeof *timers->buckets);
+    }
+    trp_heap_free(&core->heap, timers, sizeof *timers);
+}
+
+/* --- popped, handled ------------------------------------------------------ */
+
+static void
+cancelled(struct troupe_self *self)
+{
+    trp_count(&self->local->books.cancelled, 1);
+}
+
+/* Not silent for long enough: looks again when it may be. */
+static bool
+is_silent(struct troupe_self *self, struct trp_timer *timer, bool active)
+{
+    uint64_t now_ns = trp_alarm_now(&self->core->sched);
+
+    if (active) {
+        trp_store_relaxed(&timer->of.last_ns, now_ns); /* relaxed: timer.last */
+    } else if (idle_due(timer) <= now_ns) {
+        return true;
+    }
+    set_after(self->core, timer, idle_due(timer), 0);
+    return false;
+}
+
+/* The message as an ordinary one; the timer keeps its own. False: no memory. */
+static bool
+copy_message(struct troupe_self *self, const struct trp_timer *timer,
+    struct trp_item *item)
+{
+    const troupe_msg *msg = &timer->box.msg;
+    struct trp_box *box;
+
+    if (!is_boxed(timer)) {
+        item->mark = (uint64_t)(uintptr_t)msg->type |
+                     (uint64_t)msg->bytes << TRP_MARK_LENGTH_SHIFT;
+        item->payload[0] = timer->of.words[0];
+        item->payload[1] = timer->of.words[1];
+        return true;
+    }
+    if ((msg->type->flags & TROUPE_MSG_SHARED) != 0) {
+        box = timer->of.message;
+        trp_add_relaxed(&box->refs, 1); /* relaxed: the timer holds one */
+    } else {
+        box = trp_box_new(self->core, self->local, msg->type, msg->bytes);
+        if (box == NULL) {
+            return false;
+        }
+        __builtin_memcpy(box->msg.payload, msg->payload, msg->bytes);
+    }
+    trp_item_from_box(item, box);
+    return true;
+}
+
+/* The same for the last time: the message is the item's. */
+static void
+move_message(
+    struct troupe_self *self, struct trp_timer *timer, struct trp_item *item)
+{
+    if (is_boxed(timer)) {
+        trp_item_from_box(item, timer->of.message);
+    } else {
+        (void)copy_message(self, timer, item);
+        item->mark |= timer->box.msg.type->drop != NULL ? TRP_MARK_DROP : 0;
+    }
+    (void)take_out(self->core, timers_of(self->core, self->cell),
+        find(self->core, timers_of(self->core, self->cell), timer->key));
+    trp_count(&self->local->books.timers, UINT64_MAX);
+    free_timer(self->core, self->local, timer, false);
+}
+
+/* At start + n * period; those that were missed are left out. */
+static void
+set_next_period(struct troupe_self *self, struct trp_timer *timer)
+{
+    uint64_t now_ns = trp_alarm_now(&self->core->sched);
+    uint64_t due_ns = timer->alarm.entry.time - timer->retries * RETRY_NS;
+    uint64_t late_ns =
+        now_ns > due_ns ? (now_ns - due_ns) % timer->interval_ns : 0;
+
+    set_after(self->core, timer, now_ns - late_ns, timer->interval_ns);
+}
+
+bool
+trp_timer_begin(struct troupe_self *self, struct trp_item *item, bool active,
+    struct trp_timer **ticking)
+{
+    struct trp_timer *timer = timer_of(item);
+    enum trp_timer_kind kind = (enum trp_timer_kind)timer->kind;
+
+    *ticking = NULL;
+    /* relaxed: we have set it. */
+    if (trp_load_relaxed(&timer->ended) != 0) {
+        cancelled(self);
+        free_timer(self->core, self->local, timer, true);
+        return false;
+    }
+    if (kind == TRP_TIMER_IDLE && !is_silent(self, timer, active)) {
+        cancelled(self);
+        return false;
+    }
+    if (kind == TRP_TIMER_ONCE) {
+        move_message(self, timer, item);
+        return true;
+    }
+    if (!copy_message(self, timer, item)) {
+        trp_timer_return(self->core, self->local, item);
+        return false;
+    }
+    if (kind == TRP_TIMER_RATE) {
+        set_next_period(self, timer); /* may be due before this is handled */
+    } else {
+        *ticking = timer;
+    }
+    return true;
+}
+
+void
+trp_timer_ticked(struct troupe_self *self, struct trp_timer *timer)
+{
+    uint64_t now_ns = trp_alarm_now(&self->core->sched);
+
+    /* relaxed: we have set it. */
+    if (trp_load_relaxed(&timer->ended) != 0) {
+        free_timer(self->core, self->local, timer, true);
+        return;
+    }
+    if (timer->kind == TRP_TIMER_IDLE) {
+        trp_store_relaxed(&timer->of.last_ns, now_ns); /* relaxed: timer.last */
+    }
+    set_after(self->core, timer, now_ns, timer->interval_ns);
+}
+
+void
+trp_timer_return(
+    struct trp_core *core, struct trp_local *local, struct trp_item *item)
+{
+    trp_book(core, local, cancelled, 1);
+    try_again(core, local, timer_of(item));
+}
+
+void
+trp_timers_rest(struct trp_core *core, struct trp_cell *cell)
+{
+    struct trp_timers *timers = timers_of(core, cell);
+
+    if (timers != NULL && timers->idle != NULL) {
+        trp_store_relaxed(&timers->idle->of.last_ns, /* relaxed: timer.last */
+            trp_alarm_now(&core->sched));
+    }
+}
+
+/* --- the calls ------------------------------------------------------------ */
+
+static troupe_status
+check_self(const troupe_self *self, const char *call)
+{
+    if (self == NULL || self->cell == NULL) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "self", "must not be NULL", "NULL");
+    }
+    if ((trp_cell_flags(self->cell) &
+            (TRP_CELL_STOPPING | TRP_CELL_RESTARTING)) != 0) {
+        return trp_refuse(TROUPE_E_STATE, call, "self",
+            "is about to stop or restart", "%u", self->ref.index);
+    }
+    return TROUPE_OK;
+}
+
+static struct trp_timers *
+timers_of_self(const troupe_self *self)
+{
+    return self != NULL && self->cell != NULL
+               ? timers_of(self->core, self->cell)
+               : NULL;
+}
+
+bool
+troupe_timer_cancel(troupe_self *self, uint64_t key)
+{
+    struct trp_timers *timers = timers_of_self(self);
+    struct trp_timer *timer = NULL;
+
+    if (timers != NULL) {
+        timer = take_out(self->core, timers, find(self->core, timers, key));
+    }
+    if (timer != NULL) {
+        end_timer(self, timer);
+    }
+    return timer != NULL;
+}
+
+bool
+troupe_timer_is_active(const troupe_self *self, uint64_t key)
+{
+    struct trp_timers *timers = timers_of_self(self);
+
+    return timers != NULL && *find(self->core, timers, key) != TRP_POOL_NONE;
+}
+
+static void
+cancel_all(struct troupe_self *self, struct trp_timers *timers)
+{
+    uint32_t i = timers != NULL ? timers->used : 0;
+
+    /* From the last one, which is joined to one that is still to come. */
+    while (timers != NULL && timers->count != 0) {
+        i = i < timers->used ? i : timers->used;
+        if (timers->buckets[i - 1] == TRP_POOL_NONE) {
+            i--;
+        } else {
+            end_timer(
+                self, take_out(self->core, timers, &timers->buckets[i - 1]));
+        }
+    }
+}
+
+void
+troupe_timer_cancel_all(troupe_self *self)
+{
+    cancel_all(self, timers_of_self(self));
+}
+
+static void
+end_idle(struct troupe_self *self, struct trp_cell *cell)
+{
+    struct trp_timers *timers = timers_of(self->core, cell);
+
+    if (timers != NULL && timers->idle != NULL) {
+        struct trp_timer *idle = timers->idle;
+
+        timers->idle = NULL;
+        trp_cell_set_flags(
+            cell, trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_TIMEOUT);
+        end_timer(self, idle);
+    }
+}
+
+void
+trp_timers_end(struct troupe_self *self, struct trp_cell *cell)
+{
+    cancel_all(self, timers_of(self->core, cell));
+    end_idle(self, cell);
+}
+
+static troupe_status
+start(troupe_self *self, const char *call, enum trp_timer_kind kind,
+    uint64_t key, const troupe_msg_type *type, const void *payload,
+    uint64_t first_ns, uint64_t interval_ns)
+{
+    struct trp_sending sending = {.call = call};
+    troupe_status status = check_self(self, call);
+    struct trp_timers *timers;
+    struct trp_timer *timer;
+    struct trp_item item;
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (kind != TRP_TIMER_ONCE && interval_ns == 0) {
+        return trp_refuse(TROUPE_E_INVALID, call,
+            kind == TRP_TIMER_RATE ? "period_ns" : "delay_ns",
+            "must be at least 1", "0");
+    }
+    if (kind != TRP_TIMER_ONCE && type != NULL && type->drop != NULL) {
+        return trp_refuse(TROUPE_E_INVALID, call, "type",
+            "owns something and cannot be repeated", "%s", trp_type_name(type));
+    }
+    sending.core = self->core;
+    sending.local = self->local;
+    status = trp_send_make(
+        &sending, type, payload, type != NULL ? type->bytes : 0, &item);
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    timers = own_timers(self);
+    timer = timers != NULL ? new_timer(self, kind, interval_ns) : NULL;
+    if (timer == NULL) {
+        trp_send_unmake(&sending, &item);
+        return TROUPE_E_NOMEM;
+    }
+    (void)trp_send_move_on(&sending, type, payload, type->bytes);
+    timer->box.msg.type = type;
+    timer->box.msg.bytes = type->bytes;
+    if ((item.mark & TRP_MARK_BOXED) != 0) {
+        timer->of.message = trp_item_box(&item);
+        timer->box.msg.payload = timer->of.message->msg.payload;
+    } else {
+        timer->of.words[0] = item.payload[0];
+        timer->of.words[1] = item.payload[1];
+        timer->box.msg.payload = timer->of.words;
+    }
+    timer->key = key;
+    (void)troupe_timer_cancel(self, key);
+    add(self->core, timers, timer);
+    if (first_ns != 0) {
+        set_after(
+            self->core, timer, trp_alarm_now(&self->core->sched), first_ns);
+    } else {
+        timer->alarm.entry.time = trp_alarm_now(&self->core->sched);
+        if (deliver(self->core, self->local, timer)) {
+            self->after |= TRP_AFTER_SELF;
+        }
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+troupe_timer_once(troupe_self *self, uint64_t key, const troupe_msg_type *type,
+    const void *payload, uint64_t delay_ns)
+{
+    return start(self, "troupe_timer_once", TRP_TIMER_ONCE, key, type, payload,
+        delay_ns, 0);
+}
+
+troupe_status
+troupe_timer_fixed_delay(troupe_self *self, uint64_t key,
+    const troupe_msg_type *type, const void *payload, uint64_t first_ns,
+    uint64_t delay_ns)
+{
+    return start(self, "troupe_timer_fixed_delay", TRP_TIMER_DELAY, key, type,
+        payload, first_ns, delay_ns);
+}
+
+troupe_status
+troupe_timer_fixed_rate(troupe_self *self, uint64_t key,
+    const troupe_msg_type *type, const void *payload, uint64_t first_ns,
+    uint64_t period_ns)
+{
+    return start(self, "troupe_timer_fixed_rate", TRP_TIMER_RATE, key, type,
+        payload, first_ns, period_ns);
+}
+
+troupe_status
+troupe_receive_timeout(troupe_self *self, uint64_t silence_ns)
+{
+    static const char call[] = "troupe_receive_timeout";
+    troupe_status status = check_self(self, call);
+    struct trp_timers *timers;
+    struct trp_timer *timer;
+    uint64_t now_ns;
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (silence_ns == TROUPE_NEVER) {
+        end_idle(self, self->cell);
+        return TROUPE_OK;
+    }
+    timers = own_timers(self);
+    timer = timers != NULL ? new_timer(self, TRP_TIMER_IDLE, silence_ns) : NULL;
+    if (timer == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    end_idle(self, self->cell);
+    timers->idle = timer;
+    trp_cell_set_flags(
+        self->cell, trp_cell_flags(self->cell) | TRP_CELL_TIMEOUT);
+    self->after |= TRP_AFTER_RULES;
+    now_ns = trp_alarm_now(&self->core->sched);
+    trp_store_relaxed(&timer->of.last_ns, now_ns); /* relaxed: timer.last */
+    set_after(self->core, timer, now_ns, silence_ns);
+    return TROUPE_OK;
+}
