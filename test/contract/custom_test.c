@@ -222,6 +222,69 @@ Test(custom, undroppable_messages_have_their_own_way_in)
     cr_assert_eq(record.count, 1);
 }
 
+static troupe_verdict
+start_some(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    uint64_t number = 0;
+
+    (void)msg;
+    (void)user;
+    for (; number < 6; number++) {
+        cr_assert_eq(troupe_timer_once(self, number, &test_number, &number, 0),
+            TROUPE_OK);
+    }
+    cr_assert(troupe_timer_cancel(self, 2));
+    cr_assert_eq(troupe_depth(the_system, troupe_self_ref(self)), 6);
+    cr_assert_eq(troupe_timer_fixed_delay(
+                     self, 9, &test_number, &number, TROUPE_S(1000), 1),
+        TROUPE_OK);
+    return TROUPE_CONTINUE;
+}
+
+Test(
+    custom, timers_come_in_the_undroppable_way_and_are_known_when_they_come_out)
+{
+    troupe_ref ref = test_spawn_doer_with(the_system, &options);
+
+    test_do(the_system, ref, start_some, NULL);
+    cr_assert_eq(test_counters(the_system).handled, 6);
+    cr_assert_eq(test_counters(the_system).cancelled, 1);
+    how.limit = 0;
+    test_run(the_system);
+    cr_assert_eq(test_counters(the_system).timers, 1);
+}
+
+static troupe_verdict
+start_and_be_evicted(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    uint64_t number = 5;
+
+    (void)msg;
+    (void)user;
+    cr_assert_eq(
+        troupe_timer_once(self, 1, &test_number, &number, 0), TROUPE_OK);
+    cr_assert_eq(
+        troupe_send(self, troupe_self_ref(self), &test_number, &number),
+        TROUPE_OK);
+    cr_assert(troupe_timer_is_active(self, 1));
+    return TROUPE_CONTINUE;
+}
+
+/* Against the rules: what is undroppable goes when an arrival has no room. */
+Test(custom, a_timer_survives_a_mailbox_that_gives_it_up)
+{
+    troupe_ref ref = test_spawn_doer_with(the_system, &options);
+
+    how.limit = 1;
+    how.evicts = true;
+    test_do(the_system, ref, start_and_be_evicted, NULL);
+    while (test_counters(the_system).timers != 0) {
+        test_run(the_system); /* it comes again in a millisecond */
+    }
+    cr_assert_eq(test_counters(the_system).cancelled, 1);
+    cr_assert_eq(drops, 0);
+}
+
 Test(custom, a_stop_in_line_waits_until_it_is_empty)
 {
     struct test_record record = {0};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "support/await.h"
 #include "support/system.h"
 
 #include <troupe/testkit.h>
@@ -1344,6 +1345,119 @@ Test(fault_memory, a_throttle)
 Test(fault_memory, a_throttle_before_a_custom_mailbox)
 {
     fail_each(&(struct scenario){NULL, run_throttled_custom, 0});
+}
+
+/* --- timers --------------------------------------------------------------- */
+
+static uint32_t once_started, once_fired, large_fired;
+
+static const troupe_msg_type huge = {
+    sizeof(troupe_msg_type), "huge", 5000, 77, 0, NULL};
+
+static void
+start_timers(troupe_self *self)
+{
+    static const troupe_msg_type *const owning[] = {
+        &test_owned, &test_large, &test_shared};
+    static const char bytes[5000];
+
+    for (uint64_t key = 0; key < 40; key++) {
+        once_started +=
+            is_ok(troupe_timer_once(self, key, &test_number, &key, key % 2));
+    }
+    for (uint64_t i = 0; i < 3; i++) {
+        struct test_large payload = {.owned = {&tally.dropped, 1}};
+
+        tally.owned++;
+        if (!is_ok(troupe_timer_once(self, 50 + i, owning[i], &payload, 1))) {
+            tally.kept++;
+        }
+        tally.owned++;
+        if (!is_ok(troupe_send_after(
+                self, troupe_self_ref(self), owning[i], &payload, 1, NULL))) {
+            tally.kept++;
+        }
+    }
+    (void)is_ok(troupe_timer_fixed_delay(self, 60, &huge, bytes, 1, 1));
+    (void)is_ok(troupe_timer_fixed_rate(self, 61, &huge, bytes, 1, 1));
+    if (is_ok(troupe_receive_timeout(self, 1))) {
+        (void)is_ok(troupe_receive_timeout(self, 2));
+    }
+}
+
+static troupe_verdict
+be_timed(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    switch (troupe_msg_tag(msg)) {
+    case TEST_TAG_EMPTY:
+        start_timers(self);
+        break;
+    case TEST_TAG_NUMBER:
+        once_fired++;
+        break;
+    case 77:
+        if (++large_fired % 3 == 0) {
+            (void)troupe_timer_cancel(self, 60);
+            (void)troupe_timer_cancel(self, 61);
+        }
+        break;
+    case TROUPE_TAG_IDLE:
+        cr_assert_eq(troupe_receive_timeout(self, TROUPE_NEVER), TROUPE_OK);
+        break;
+    default:
+        break;
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type timed = {.size = sizeof(troupe_actor_type),
+    .name = "timed",
+    .receive = be_timed};
+
+static troupe_ref timed_actor;
+
+static void
+prepare_timers(troupe_system *system)
+{
+    once_started = once_fired = large_fired = 0;
+    timed_actor = spawn(system, &timed, NULL, 0);
+    test_run(system);
+}
+
+static bool
+have_all_fired(void *user)
+{
+    troupe_system *system = user;
+
+    if (troupe_system_seed(system) != 0) {
+        cr_assert_eq(troupe_system_advance(system, TROUPE_MS(1)), TROUPE_OK);
+    }
+    test_run(system);
+    return test_counters(system).timers == 0;
+}
+
+/* One that was started fires, late if need be. */
+static void
+run_timers(troupe_system *system)
+{
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+
+    if (is_ok(troupe_post(system, timed_actor, &test_empty, NULL))) {
+        test_run(system);
+    }
+    tally.owned++;
+    if (!is_ok(troupe_post_after(
+            system, timed_actor, &test_large, &payload, 1, NULL))) {
+        tally.kept++;
+    }
+    cr_assert(test_await(have_all_fired, system));
+    cr_assert_eq(once_fired, once_started);
+}
+
+Test(fault_memory, timers)
+{
+    fail_each(&(struct scenario){prepare_timers, run_timers, 10});
 }
 
 Test(fault_memory, a_stash)

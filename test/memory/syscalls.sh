@@ -37,6 +37,11 @@ between idle
 expect idle '^' 1
 expect idle 'poll\(NULL, 0, 3000\)' 1
 
+between timers
+# The same with timers that are far away.
+expect timers '^' 1
+expect timers 'poll\(NULL, 0, 3000\)' 1
+
 between post
 expect post 'FUTEX_WAKE' 20
 expect post 'no mark' 0

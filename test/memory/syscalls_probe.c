@@ -4,7 +4,7 @@
  * What syscalls.sh watches with strace: does one thing between two marks. A
  * mark is a write to no descriptor.
  *
- *     syscalls_probe idle | post | pingpong | driven
+ *     syscalls_probe idle | timers | post | pingpong | driven
  */
 #include "support/await.h"
 
@@ -129,8 +129,38 @@ await_answer(troupe_port *port)
     }
 }
 
+/* Each of them far away, a receive timeout and a delayed message too. */
+static troupe_status
+start_timers(troupe_self *self, void *state, const void *arg)
+{
+    const uint64_t far_ns = TROUPE_S(1000);
+    uint64_t zero = 0;
+
+    (void)state;
+    (void)arg;
+    require(
+        troupe_timer_once(self, 1, &ball, &zero, TROUPE_MS(1)) == TROUPE_OK &&
+            troupe_timer_fixed_rate(self, 2, &ball, &zero, far_ns, far_ns) ==
+                TROUPE_OK &&
+            troupe_timer_once(self, 3, &ball, &zero, TROUPE_MS(1000)) ==
+                TROUPE_OK &&
+            troupe_receive_timeout(self, far_ns) == TROUPE_OK &&
+            troupe_send_after(self, troupe_self_ref(self), &ball, &zero, far_ns,
+                NULL) == TROUPE_OK,
+        "no timer");
+    (void)troupe_timer_cancel(self, 3);
+    return TROUPE_OK;
+}
+
+static const troupe_actor_type timed_type = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "timed",
+    .receive = echo,
+    .start = start_timers,
+};
+
 static void
-run_idle(void)
+run_idle(bool has_timers)
 {
     troupe_system *system = open_system(4);
     troupe_ref ref = TROUPE_NONE;
@@ -139,7 +169,8 @@ run_idle(void)
     /* It has worked before: sleepers that never ran prove less. */
     for (uint32_t i = 0; i < 8; i++) {
         require(
-            troupe_system_spawn(system, &echo_type, NULL, &ref) == TROUPE_OK,
+            troupe_system_spawn(system, has_timers ? &timed_type : &echo_type,
+                NULL, &ref) == TROUPE_OK,
             "no actor");
         troupe_post_tell(system, ref, &ball, &zero);
     }
@@ -237,7 +268,9 @@ main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
 
     if (strcmp(what, "idle") == 0) {
-        run_idle();
+        run_idle(false);
+    } else if (strcmp(what, "timers") == 0) {
+        run_idle(true);
     } else if (strcmp(what, "post") == 0) {
         run_post();
     } else if (strcmp(what, "pingpong") == 0) {
@@ -246,7 +279,7 @@ main(int argc, char **argv)
         run_driven();
     } else {
         (void)fprintf(
-            stderr, "usage: syscalls_probe idle|post|pingpong|driven\n");
+            stderr, "usage: syscalls_probe idle|timers|post|pingpong|driven\n");
         return 2;
     }
     return 0;

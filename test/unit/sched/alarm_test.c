@@ -202,6 +202,23 @@ Test(sched_alarm, a_cancelled_one_does_not_fire)
     close_sched();
 }
 
+static TRP_ATOMIC(uint8_t) ended;
+
+Test(sched_alarm, one_that_is_ended_is_not_set_any_more)
+{
+    open_sched(2);
+    ended = 0;
+    cr_assert(trp_alarm_renew(&sched, &alarms[0].alarm, TOO_LATE, &ended));
+    cr_assert(trp_alarm_renew(&sched, &alarms[0].alarm, TOO_LATE, &ended));
+    cr_assert(trp_alarm_end(&sched, &alarms[0].alarm, &ended));
+    cr_assert_eq(ended, 0, "it is the caller's");
+    cr_assert_not(trp_alarm_end(&sched, &alarms[0].alarm, &ended));
+    cr_assert_eq(ended, 1);
+    cr_assert_not(trp_alarm_renew(&sched, &alarms[0].alarm, 0, &ended));
+    cr_assert_eq(trp_alarm_next(&sched), TRP_ALARM_NEVER);
+    close_sched();
+}
+
 Test(sched_alarm, a_set_one_can_be_moved)
 {
     open_sched(2);
