@@ -56,7 +56,12 @@
     X(watchstorm, bench_watchstorm, "notices",                                 \
         "200k actors watch one, it ends, all are told")                        \
     X(watchmany, bench_watchmany, "notices",                                   \
-        "one watches 200k actors, they end, it is told")
+        "one watches 200k actors, they end, it is told")                       \
+    X(timerstart, bench_timerstart, "timers", "1M started, 1M are pending")    \
+    X(timercancel, bench_timercancel, "timers",                                \
+        "1M cancelled, 1M others are pending")                                 \
+    X(timerfire, bench_timerfire, "timers",                                    \
+        "1M due at once until handled, 1M others are pending")
 
 struct bench_row {
     const char *name;

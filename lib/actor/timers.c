@@ -166,137 +166,8 @@ end_timer(struct troupe_self *self, struct trp_timer *timer)
     }
 }
 
-/* --- the table ------------------------------------------------------------ */
-
-static struct trp_timer *
-at(const struct trp_core *core, uint32_t unit)
-{
-    return trp_pool_address(&core->messages, unit);
-}
-
-/* Of `used` buckets: the low bits of the hash, one less if it is not there. */
-static uint32_t
-bucket_of(uint64_t key, uint32_t used)
-{
-    uint32_t hash = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
-    uint32_t mask = (UINT32_C(1) << trp_log2_ceil(used)) - 1;
-    uint32_t bucket = hash & mask;
-
-    return bucket < used ? bucket : bucket & (mask >> 1);
-}
-
-/* The one that bucket `last` was split from. */
-static uint32_t
-bucket_before(uint32_t last)
-{
-    return last & (((UINT32_C(1) << trp_log2_ceil(last + 1)) - 1) >> 1);
-}
-
-/* False: no memory. */
-static bool
-resize(struct trp_core *core, struct trp_timers *timers, uint32_t capacity)
-{
-    uint32_t *old = timers->buckets;
-    size_t old_bytes = timers->capacity * sizeof *old;
-    uint32_t *buckets = trp_heap_alloc(&core->heap, capacity * sizeof *buckets);
-
-    if (buckets == NULL) {
-        return false;
-    }
-    __builtin_memcpy(buckets, old, timers->used * sizeof *buckets);
-    timers->buckets = buckets;
-    timers->capacity = capacity;
-    if (old != timers->few) {
-        trp_heap_free(&core->heap, old, old_bytes);
-    }
-    return true;
-}
-
-/* One bucket more, if there is memory; else chains become longer. */
-static void
-split(struct trp_core *core, struct trp_timers *timers)
-{
-    uint32_t last = timers->used;
-    uint32_t *link;
-
-    if (last == timers->capacity && !resize(core, timers, 2 * last)) {
-        return;
-    }
-    link = &timers->buckets[bucket_before(last)];
-    timers->buckets[last] = TRP_POOL_NONE;
-    timers->used++;
-    while (*link != TRP_POOL_NONE) {
-        struct trp_timer *timer = at(core, *link);
-
-        if (bucket_of(timer->key, timers->used) == last) {
-            *link = timer->next;
-            timer->next = timers->buckets[last];
-            timers->buckets[last] = timer->box.unit;
-        } else {
-            link = &timer->next;
-        }
-    }
-}
-
-/* One less. */
-static void
-join(struct trp_core *core, struct trp_timers *timers)
-{
-    uint32_t last = --timers->used;
-    uint32_t *link = &timers->buckets[bucket_before(last)];
-
-    while (*link != TRP_POOL_NONE) {
-        link = &at(core, *link)->next;
-    }
-    *link = timers->buckets[last];
-    if (timers->used <= timers->capacity / 4) {
-        (void)resize(core, timers, timers->capacity / 2);
-    }
-}
-
-/* The link to a key; it ends its chain if the key is not there. */
-static uint32_t *
-find(struct trp_core *core, struct trp_timers *timers, uint64_t key)
-{
-    uint32_t *link = &timers->buckets[bucket_of(key, timers->used)];
-
-    while (*link != TRP_POOL_NONE && at(core, *link)->key != key) {
-        link = &at(core, *link)->next;
-    }
-    return link;
-}
-
-static void
-add(struct trp_core *core, struct trp_timers *timers, struct trp_timer *timer)
-{
-    uint32_t *first = &timers->buckets[bucket_of(timer->key, timers->used)];
-
-    timer->next = *first;
-    *first = timer->box.unit;
-    if (++timers->count > timers->used) {
-        split(core, timers);
-    }
-}
-
-/* The timer that `link` leads to, or NULL. */
-static struct trp_timer *
-take_out(struct trp_core *core, struct trp_timers *timers, uint32_t *link)
-{
-    struct trp_timer *timer;
-
-    if (*link == TRP_POOL_NONE) {
-        return NULL;
-    }
-    timer = at(core, *link);
-    *link = timer->next;
-    timers->count--;
-    for (int i = 0; i < 2 && timers->used > TRP_TIMERS_FEW &&
-                    timers->count < timers->used / 2;
-         i++) {
-        join(core, timers);
-    }
-    return timer;
-}
+/* --- all of an actor --------------------------------------------------------
+ */
 
 /* Of an actor, or NULL. Its owner. */
 static struct trp_timers *
@@ -321,31 +192,42 @@ own_timers(struct troupe_self *self)
     }
     timers = trp_heap_alloc(&self->core->heap, sizeof *timers);
     if (timers != NULL) {
-        timers->buckets = timers->few;
-        timers->used = timers->capacity = TRP_TIMERS_FEW;
+        trp_timer_table_init(&timers->table);
         extra->timers = timers;
     }
     return timers;
 }
 
+static struct trp_timer *
+find(struct trp_core *core, struct trp_timers *timers, uint64_t key)
+{
+    return trp_timer_table_find(&timers->table, &core->messages, key);
+}
+
+static void
+take_out(
+    struct trp_core *core, struct trp_timers *timers, struct trp_timer *timer)
+{
+    trp_timer_table_remove(&timers->table, &core->messages, &core->heap, timer);
+}
+
 void
 trp_timers_free(struct trp_core *core, struct trp_timers *timers)
 {
+    uint32_t from = UINT32_MAX;
+    struct trp_timer *timer;
+
     if (timers == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < timers->used; i++) {
-        for (uint32_t unit = timers->buckets[i]; unit != TRP_POOL_NONE;
-             unit = at(core, unit)->next) {
-            if (is_boxed(at(core, unit))) {
-                trp_box_release(NULL, at(core, unit)->of.message, false);
-            }
+    while ((timer = trp_timer_table_next(
+                &timers->table, &core->messages, &from)) != NULL) {
+        take_out(core, timers, timer);
+        if (is_boxed(timer)) {
+            trp_box_release(NULL, timer->of.message, false);
         }
     }
-    if (timers->buckets != timers->few) {
-        trp_heap_free(&core->heap, timers->buckets,
-            timers->capacity * sizeof *timers->buckets);
-    }
+    trp_timer_table_fini(&timers->table, &core->heap);
     trp_heap_free(&core->heap, timers, sizeof *timers);
 }
 
@@ -412,8 +294,7 @@ move_message(
         (void)copy_message(self, timer, item);
         item->mark |= timer->box.msg.type->drop != NULL ? TRP_MARK_DROP : 0;
     }
-    (void)take_out(self->core, timers_of(self->core, self->cell),
-        find(self->core, timers_of(self->core, self->cell), timer->key));
+    take_out(self->core, timers_of(self->core, self->cell), timer);
     trp_count(&self->local->books.timers, UINT64_MAX);
     free_timer(self->core, self->local, timer, false);
 }
@@ -528,12 +409,11 @@ bool
 troupe_timer_cancel(troupe_self *self, uint64_t key)
 {
     struct trp_timers *timers = timers_of_self(self);
-    struct trp_timer *timer = NULL;
+    struct trp_timer *timer =
+        timers != NULL ? find(self->core, timers, key) : NULL;
 
-    if (timers != NULL) {
-        timer = take_out(self->core, timers, find(self->core, timers, key));
-    }
     if (timer != NULL) {
+        take_out(self->core, timers, timer);
         end_timer(self, timer);
     }
     return timer != NULL;
@@ -544,23 +424,19 @@ troupe_timer_is_active(const troupe_self *self, uint64_t key)
 {
     struct trp_timers *timers = timers_of_self(self);
 
-    return timers != NULL && *find(self->core, timers, key) != TRP_POOL_NONE;
+    return timers != NULL && find(self->core, timers, key) != NULL;
 }
 
 static void
 cancel_all(struct troupe_self *self, struct trp_timers *timers)
 {
-    uint32_t i = timers != NULL ? timers->used : 0;
+    uint32_t from = UINT32_MAX;
+    struct trp_timer *timer;
 
-    /* From the last one, which is joined to one that is still to come. */
-    while (timers != NULL && timers->count != 0) {
-        i = i < timers->used ? i : timers->used;
-        if (timers->buckets[i - 1] == TRP_POOL_NONE) {
-            i--;
-        } else {
-            end_timer(
-                self, take_out(self->core, timers, &timers->buckets[i - 1]));
-        }
+    while (timers != NULL && (timer = trp_timer_table_next(&timers->table,
+                                  &self->core->messages, &from)) != NULL) {
+        take_out(self->core, timers, timer);
+        end_timer(self, timer);
     }
 }
 
@@ -641,7 +517,8 @@ start(troupe_self *self, const char *call, enum trp_timer_kind kind,
     }
     timer->key = key;
     (void)troupe_timer_cancel(self, key);
-    add(self->core, timers, timer);
+    trp_timer_table_add(
+        &timers->table, &self->core->messages, &self->core->heap, timer);
     if (first_ns != 0) {
         set_after(
             self->core, timer, trp_alarm_now(&self->core->sched), first_ns);

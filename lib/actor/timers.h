@@ -40,6 +40,7 @@
  */
 
 #include "actor/message.h"
+#include "actor/timer_table.h"
 #include "sched/alarm.h"
 
 enum trp_timer_kind {
@@ -53,7 +54,7 @@ struct trp_timer {
     struct trp_box box; /* first; type, bytes and payload are the message's */
     struct trp_alarm alarm;
     uint64_t key;
-    uint32_t next; /* in the table: unit */
+    uint32_t next; /* in a chain of the table: unit */
     TRP_ATOMIC(uint8_t) ended;
     uint8_t kind;
     uint16_t retries; /* after each other, until it was delivered */
@@ -70,18 +71,9 @@ _Static_assert(
     sizeof(struct trp_timer) == 128 && offsetof(struct trp_timer, of) % 16 == 0,
     "two units of the pool, and an aligned payload");
 
-#define TRP_TIMERS_FEW 4u
-
-/*
- * A table that grows and shrinks by one bucket at a time (linear hashing,
- * Litwin 1980), so that no start pays for all others. Owner of S.
- */
+/* Owner of S. */
 struct trp_timers {
-    uint32_t count;    /* timers in it */
-    uint32_t used;     /* buckets */
-    uint32_t capacity; /* of the array */
-    uint32_t few[TRP_TIMERS_FEW];
-    uint32_t *buckets; /* first unit of a chain; `few` or an array */
+    struct trp_timer_table table;
     struct trp_timer *idle;
 };
 
