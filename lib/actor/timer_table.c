@@ -138,11 +138,17 @@ add_chunk(struct trp_timer_table *table, struct trp_heap *heap)
     return true;
 }
 
+/* The last one; with the first the directory goes as well. */
 static void
 free_chunk(struct trp_timer_table *table, struct trp_heap *heap)
 {
     trp_heap_free(heap, table->chunk[--table->chunks],
         TRP_CHUNK_BUCKETS * sizeof **table->chunk);
+    if (table->chunks == 0) {
+        trp_heap_free(heap, table->chunk, table->room * sizeof *table->chunk);
+        table->chunk = NULL;
+        table->room = 0;
+    }
 }
 
 static void
@@ -166,7 +172,7 @@ join(struct trp_timer_table *table, const struct trp_pool *pool,
 
     table->used--;
     put_again(table, pool, last);
-    if (table->used + TRP_CHUNK_BUCKETS <= table->chunks * TRP_CHUNK_BUCKETS) {
+    if (table->used - 1 <= (table->chunks - 1) * TRP_CHUNK_BUCKETS) {
         free_chunk(table, heap);
     }
 }
@@ -177,6 +183,7 @@ trp_timer_table_fini(struct trp_timer_table *table, struct trp_heap *heap)
     while (table->chunks != 0) {
         free_chunk(table, heap);
     }
+    /* There was memory for a directory and none for a chunk. */
     trp_heap_free(heap, table->chunk, table->room * sizeof *table->chunk);
 }
 
