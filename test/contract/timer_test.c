@@ -465,6 +465,18 @@ Test(timer, cancel_in_the_tick_leaves_nothing_behind)
     cr_assert_eq(test_counters(the_system).timers, 0);
 }
 
+Test(timer, the_memory_of_one_that_ends_in_its_tick_is_free_at_once)
+{
+    uint64_t before;
+
+    watch.act = cancel_in_the_tick;
+    start(timer(DELAY, 1, 10, MS(1), TROUPE_S(1000)));
+    before = test_counters(the_system).bytes;
+    advance(MS(1));
+    cr_assert_eq(watch.count, 1);
+    cr_assert_lt(test_counters(the_system).bytes, before);
+}
+
 static troupe_verdict
 restart_in_the_tick(troupe_self *self, const troupe_msg *msg)
 {
