@@ -18,8 +18,8 @@ TROUPE_BEGIN_DECLS
  *   fixed_rate   at start + n * period_ns
  *
  * The message takes its place in line, and no rule of the mailbox applies to
- * it, for at most one of each key waits: it may exceed the capacity, is never
- * dropped and costs no token of a throttle.
+ * it, for of each key at most one waits to be handled: it may exceed the
+ * capacity, is never dropped and costs no token of a throttle.
  *
  * A type with `drop` can be sent once only: its payload cannot be repeated.
  * E_INVALID: that, a bad message, or a delay or period of 0 between two.

@@ -628,6 +628,87 @@ Test(timer, a_start_that_fails_takes_them_with_it)
     cr_assert_eq(test_counters(the_system).timers, 0);
 }
 
+/* --- restarts ---------------------------------------------------------------
+ */
+
+/* A 99 starts one that is in line at once, and fails. */
+static troupe_verdict
+fail_at_99(troupe_self *self, const troupe_msg *msg)
+{
+    struct start one = timer(RATE, 5, 50, 0, MS(1));
+
+    if (*troupe_payload(msg, uint64_t) != 99) {
+        return TROUPE_CONTINUE;
+    }
+    cr_assert_eq(start_now(self, &one), TROUPE_OK);
+    return TROUPE_FAILED;
+}
+
+static void
+fail_it(void)
+{
+    test_post_number(the_system, watch.ref, 99);
+    test_run(the_system);
+}
+
+Test(timer, all_end_with_a_restart)
+{
+    watch.act = fail_at_99;
+    start(timer(RATE, 1, 10, MS(1), MS(1)));
+    start(timer(DELAY, 2, 20, MS(1), MS(1)));
+    start(timer(ONCE, 3, 30, MS(1), 0));
+    set_timeout(MS(1));
+    fail_it();
+    advance(MS(50));
+    cr_assert_eq(watch.count, 1, "only the one that failed");
+    cr_assert_eq(test_counters(the_system).restarted, 1);
+    cr_assert_eq(test_counters(the_system).timers, 0);
+    cr_assert_eq(test_counters(the_system).cancelled, 1);
+    cr_assert_eq(test_letters.total, 0);
+}
+
+static troupe_status
+start_one(troupe_self *self)
+{
+    struct start one = timer(RATE, 1, 10, MS(10), MS(10));
+
+    return start_now(self, &one);
+}
+
+Test(timer, one_that_start_starts_keeps_its_rate_over_restarts)
+{
+    watch.start = start_one;
+    watch.act = fail_at_99;
+    respawn(NULL, NULL);
+    test_run(the_system);
+    for (int i = 0; i < 5; i++) {
+        fail_it();
+    }
+    watch.count = 0;
+    advance(MS(100));
+    cr_assert_eq(watch.count, 10);
+    cr_assert_eq(test_counters(the_system).timers, 1);
+}
+
+static troupe_status last_status;
+
+static void
+try_before_restart(troupe_self *self)
+{
+    struct start one = timer(ONCE, 1, 10, 0, 0);
+
+    last_status = start_now(self, &one);
+}
+
+Test(timer, the_old_state_cannot_start_any_for_the_new_one)
+{
+    watch.act = fail_at_99;
+    watch.stop = try_before_restart;
+    fail_it();
+    cr_assert_eq(last_status, TROUPE_E_STATE);
+    watch.stop = NULL;
+}
+
 /* --- payloads ---------------------------------------------------------------
  */
 

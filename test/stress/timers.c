@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Actors that start, replace and cancel timers at random, and stop while they
- * have some; threads that send to them later, take that back, and stop them. An
- * actor knows what it has started: a message of a timer that it has cancelled
- * or replaced is a fault, and so is one that is early. A delayed message is
- * sent or cancelled, never both, and what it owns is dropped once.
+ * Actors that start, replace and cancel timers at random, and stop or restart
+ * while they have some; threads that send to them later, take that back, and
+ * stop them. An actor knows what it has started: a message of a timer that it
+ * has cancelled or replaced is a fault, and so is one that is early. A delayed
+ * message is sent or cancelled, never both, and what it owns is dropped once.
  */
 #include "stress.h"
 
@@ -223,8 +223,15 @@ receive(troupe_self *self, void *state, const troupe_msg *msg)
     play(self, clock);
     /* It begins at the end of this one: what is noted is not later. */
     clock->active_ns = troupe_now_ns(troupe_self_system(self));
-    return test_random_below(&clock->rng, 2000) == 0 ? TROUPE_DONE
-                                                     : TROUPE_CONTINUE;
+    switch (test_random_below(&clock->rng, 1500)) {
+    case 0:
+        return TROUPE_DONE;
+    case 1:
+    case 2: /* a new state knows of no timers */
+        return TROUPE_FAILED;
+    default:
+        return TROUPE_CONTINUE;
+    }
 }
 
 static troupe_status
