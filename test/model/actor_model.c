@@ -139,11 +139,13 @@ check_books(void)
 
     MODEL_ASSERT(troupe_counters_read(rt, &books) == TROUPE_OK);
     MODEL_CHECK(books.sent == books.handled + books.dropped + books.dead +
-                                  books.cancelled + books.refused +
-                                  books.queued,
-        "sent %u, handled %u, dropped %u, dead %u, refused %u, queued %u",
+                                  books.refused + books.queued +
+                                  books.cancelled,
+        "sent %u, handled %u, dropped %u, dead %u, refused %u, queued %u, "
+        "cancelled %u",
         (uint32_t)books.sent, (uint32_t)books.handled, (uint32_t)books.dropped,
-        (uint32_t)books.dead, (uint32_t)books.refused, (uint32_t)books.queued);
+        (uint32_t)books.dead, (uint32_t)books.refused, (uint32_t)books.queued,
+        (uint32_t)books.cancelled);
 }
 
 /* No other thread uses the system any more. */
@@ -1482,6 +1484,166 @@ stop_busy(void)
     MODEL_ASSERT(troupe_system_destroy(rt) == TROUPE_OK);
 }
 
+/* --- later ---------------------------------------------------------------- */
+
+static troupe_delayed first_delayed;
+static uint32_t tries; /* to cancel it */
+
+static troupe_delayed
+post_later(uint32_t sender)
+{
+    struct note note = {.sender = sender, .to = 1};
+    troupe_delayed delayed = {0};
+
+    MODEL_ASSERT(troupe_post_after(rt, actor, &note_type, &note,
+                     model_choose(2), &delayed) == TROUPE_OK);
+    ledger.accepted[sender]++;
+    return delayed;
+}
+
+/* The second one may get the block of the first. */
+static void
+post_two_later(void *user)
+{
+    (void)user;
+    first_delayed = post_later(0);
+    while (tries == 0) {
+        model_relax(MODEL_AT("await_try"));
+    }
+    (void)post_later(1);
+    tries++;
+}
+
+static void
+cancel_first(void *user)
+{
+    (void)user;
+    while (first_delayed.id == 0) {
+        model_relax(MODEL_AT("await_first"));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (troupe_delayed_cancel(rt, first_delayed)) {
+            ledger.shed[0]++;
+        }
+        tries += i == 0;
+        while (tries == 1) {
+            model_relax(MODEL_AT("await_second"));
+        }
+    }
+}
+
+/* One is sent or cancelled, and an old id is not that of another one. */
+static void
+delayed(void)
+{
+    begin(1 + model_choose(2));
+    first_delayed.id = 0;
+    tries = 0;
+    MODEL_ASSERT(spawn_sink(1, &actor) == TROUPE_OK);
+    run_three(post_two_later, NULL, cancel_first, NULL, NULL, NULL);
+    model_await_rest();
+    check_messages();
+    check_drops();
+    MODEL_CHECK(ledger.handled[1] == 1, "the second one has gone");
+    check_books();
+    finish();
+}
+
+/* --- timers --------------------------------------------------------------- */
+
+static uint32_t ticks_made;
+static uint32_t ticks_dropped;
+
+static void
+drop_tick(void *payload, size_t bytes)
+{
+    (void)payload;
+    (void)bytes;
+    ticks_dropped++;
+}
+
+TROUPE_MSG_TYPE_WITH(tick_type, uint32_t, 2, 0, drop_tick);
+
+struct timed {
+    uint32_t number; /* of the last start */
+    bool is_active;
+};
+
+static troupe_status
+start_tick(troupe_self *self, struct timed *timed)
+{
+    timed->number = ++ticks_made;
+    timed->is_active = true;
+    return troupe_timer_once(
+        self, 1, &tick_type, &timed->number, model_choose(3));
+}
+
+static troupe_status
+start_timed(troupe_self *self, void *state, const void *arg)
+{
+    (void)arg;
+    ledger.started++;
+    MODEL_ASSERT(troupe_receive_timeout(self, 1) == TROUPE_OK);
+    return start_tick(self, state);
+}
+
+static troupe_verdict
+receive_timed(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    struct timed *timed = state;
+
+    switch (troupe_msg_tag(msg)) {
+    case TROUPE_TAG_IDLE:
+        MODEL_ASSERT(troupe_receive_timeout(self, TROUPE_NEVER) == TROUPE_OK);
+        break;
+    case 2:
+        MODEL_CHECK(
+            timed->is_active && timed->number == *troupe_payload(msg, uint32_t),
+            "tick %u, and %u is %s", *troupe_payload(msg, uint32_t),
+            timed->number, timed->is_active ? "active" : "not");
+        timed->is_active = false;
+        break;
+    default:
+        take(troupe_payload(msg, struct note), 1);
+        if (model_choose(2) != 0) {
+            MODEL_CHECK(
+                troupe_timer_cancel(self, 1) == timed->is_active, "cancel");
+            timed->is_active = false;
+        } else {
+            MODEL_ASSERT(start_tick(self, timed) == TROUPE_OK);
+        }
+        break;
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type timed_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "timed",
+    .state_bytes = sizeof(struct timed),
+    .start = start_timed,
+    .receive = receive_timed,
+    .stop = stop_sink,
+};
+
+/* Against cancels and new starts, and against a stop. */
+static void
+timers(void)
+{
+    begin(2);
+    ticks_made = ticks_dropped = 0;
+    MODEL_ASSERT(
+        troupe_system_spawn(rt, &timed_type, NULL, &actor) == TROUPE_OK);
+    run_three(post_some, with(0, 2),
+        model_choose(2) != 0 ? stop_now : post_some, with(1, 1), NULL, NULL);
+    model_await_rest();
+    check_messages();
+    check_books();
+    finish();
+    MODEL_CHECK(ticks_made == ticks_dropped, "%u of %u ticks dropped",
+        ticks_dropped, ticks_made);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -1511,6 +1673,8 @@ main(int argc, char **argv)
         {"stop_wait", stop_wait, 2},
         {"shared", shared, 2},
         {"stop_busy", stop_busy, 2},
+        {"delayed", delayed, 2},
+        {"timers", timers, 2},
     };
 
     model_thread_local(&trp_thread, sizeof trp_thread);
