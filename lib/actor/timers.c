@@ -254,6 +254,14 @@ is_silent(struct troupe_self *self, struct trp_timer *timer, bool active)
     return false;
 }
 
+/* A shared box may be that of a message that had a sender. */
+static void
+item_from_box(struct trp_item *item, struct trp_box *box)
+{
+    trp_item_from_box(item, box);
+    item->sender = trp_ref_pack(TROUPE_NONE);
+}
+
 /* The message as an ordinary one; the timer keeps its own. False: no memory. */
 static bool
 copy_message(struct troupe_self *self, const struct trp_timer *timer,
@@ -279,7 +287,7 @@ copy_message(struct troupe_self *self, const struct trp_timer *timer,
         }
         __builtin_memcpy(box->msg.payload, msg->payload, msg->bytes);
     }
-    trp_item_from_box(item, box);
+    item_from_box(item, box);
     return true;
 }
 
@@ -289,7 +297,7 @@ move_message(
     struct troupe_self *self, struct trp_timer *timer, struct trp_item *item)
 {
     if (is_boxed(timer)) {
-        trp_item_from_box(item, timer->of.message);
+        item_from_box(item, timer->of.message);
     } else {
         (void)copy_message(self, timer, item);
         item->mark |= timer->box.msg.type->drop != NULL ? TRP_MARK_DROP : 0;

@@ -914,6 +914,45 @@ Test(timer, a_payload_of_the_current_message_moves_on)
     }
 }
 
+static troupe_verdict
+send_on_what_is_shared(troupe_self *self, const troupe_msg *msg)
+{
+    if (watch.count == 1) {
+        cr_assert_not(troupe_ref_is_none(msg->sender));
+        for (uint64_t key = 0; key < 2; key++) {
+            struct start one =
+                carrying(timer(key == 0 ? ONCE : RATE, key, 0, MS(1), MS(1)),
+                    msg->type, msg->payload);
+
+            cr_assert_eq(start_now(self, &one), TROUPE_OK);
+        }
+    }
+    return TROUPE_CONTINUE;
+}
+
+static troupe_verdict
+send_shared(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    troupe_tell(self, watch.ref, &large_shared, user);
+    return TROUPE_CONTINUE;
+}
+
+Test(timer, its_message_has_no_sender_even_if_it_shares_one_that_had)
+{
+    struct test_large payload = large(NULL, 9);
+
+    watch.act = send_on_what_is_shared;
+    test_do(
+        the_system, test_spawn_doer(the_system, NULL), send_shared, &payload);
+    advance(MS(2));
+    cr_assert_eq(watch.count, 4);
+    for (uint32_t i = 1; i < 4; i++) {
+        cr_assert(troupe_ref_is_none(watch.entry[i].sender));
+        cr_assert_eq(watch.entry[i].bytes, sizeof payload);
+    }
+}
+
 /* --- times ------------------------------------------------------------------
  */
 
