@@ -788,7 +788,10 @@ trp_rules_pop_free(struct trp_cell *cell, struct trp_rules *rules,
         (void)trp_ring_pop(cursor, &cell->ring, item);
         trp_cursor_publish(cursor, &cell->ring);
     }
-    if (item->mark != 0 && !trp_item_is_kept(item)) {
+    if (item->mark == 0) {
+        return TRP_POP_NONE; /* what is written now may cost one */
+    }
+    if (!trp_item_is_kept(item)) {
         return TRP_POP_COSTS;
     }
     return popped(trp_rules_pop(cell, rules, cursor, item));
