@@ -43,6 +43,7 @@
 
 /* seeing into it */
 #include <troupe/counters.h>
+#include <troupe/fsm.h>
 #include <troupe/inspect.h>
 #include <troupe/log.h>
 

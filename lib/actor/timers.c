@@ -476,6 +476,57 @@ trp_timers_end(struct troupe_self *self, struct trp_cell *cell)
     end_idle(self, cell);
 }
 
+/* In place of what has the key. E_NOMEM: nothing was done, `item` is left. */
+static troupe_status
+replace(struct troupe_self *self, enum trp_timer_kind kind, uint64_t key,
+    const troupe_msg_type *type, struct trp_item *item, uint64_t first_ns,
+    uint64_t interval_ns)
+{
+    struct trp_timers *timers = own_timers(self);
+    struct trp_timer *timer =
+        timers != NULL ? new_timer(self, kind, interval_ns) : NULL;
+
+    if (timer == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    timer->box.msg.type = type;
+    timer->box.msg.bytes = type->bytes;
+    if ((item->mark & TRP_MARK_BOXED) != 0) {
+        timer->of.message = trp_item_box(item);
+        timer->box.msg.payload = timer->of.message->msg.payload;
+    } else {
+        timer->of.words[0] = item->payload[0];
+        timer->of.words[1] = item->payload[1];
+        timer->box.msg.payload = timer->of.words;
+    }
+    timer->key = key;
+    (void)troupe_timer_cancel(self, key);
+    trp_timer_table_add(
+        &timers->table, &self->core->messages, &self->core->heap, timer);
+    if (first_ns != 0) {
+        set_after(
+            self->core, timer, trp_alarm_now(&self->core->sched), first_ns);
+    } else {
+        timer->alarm.entry.time = trp_alarm_now(&self->core->sched);
+        if (deliver(self->core, self->local, timer)) {
+            self->after |= TRP_AFTER_SELF;
+        }
+    }
+    return TROUPE_OK;
+}
+
+troupe_status
+trp_timer_start_own(troupe_self *self, uint64_t key,
+    const troupe_msg_type *type, uint64_t delay_ns, const char *call)
+{
+    troupe_status status = check_self(self, call);
+    struct trp_item item = {0};
+
+    return status != TROUPE_OK
+               ? status
+               : replace(self, TRP_TIMER_ONCE, key, type, &item, delay_ns, 0);
+}
+
 static troupe_status
 start(troupe_self *self, const char *call, enum trp_timer_kind kind,
     uint64_t key, const troupe_msg_type *type, const void *payload,
@@ -483,8 +534,6 @@ start(troupe_self *self, const char *call, enum trp_timer_kind kind,
 {
     struct trp_sending sending = {.call = call};
     troupe_status status = check_self(self, call);
-    struct trp_timers *timers;
-    struct trp_timer *timer;
     struct trp_item item;
 
     if (status != TROUPE_OK) {
@@ -506,36 +555,12 @@ start(troupe_self *self, const char *call, enum trp_timer_kind kind,
     if (status != TROUPE_OK) {
         return status;
     }
-    timers = own_timers(self);
-    timer = timers != NULL ? new_timer(self, kind, interval_ns) : NULL;
-    if (timer == NULL) {
+    status = replace(self, kind, key, type, &item, first_ns, interval_ns);
+    if (status != TROUPE_OK) {
         trp_send_unmake(&sending, &item);
-        return TROUPE_E_NOMEM;
+        return status;
     }
     (void)trp_send_move_on(&sending, type, payload, type->bytes);
-    timer->box.msg.type = type;
-    timer->box.msg.bytes = type->bytes;
-    if ((item.mark & TRP_MARK_BOXED) != 0) {
-        timer->of.message = trp_item_box(&item);
-        timer->box.msg.payload = timer->of.message->msg.payload;
-    } else {
-        timer->of.words[0] = item.payload[0];
-        timer->of.words[1] = item.payload[1];
-        timer->box.msg.payload = timer->of.words;
-    }
-    timer->key = key;
-    (void)troupe_timer_cancel(self, key);
-    trp_timer_table_add(
-        &timers->table, &self->core->messages, &self->core->heap, timer);
-    if (first_ns != 0) {
-        set_after(
-            self->core, timer, trp_alarm_now(&self->core->sched), first_ns);
-    } else {
-        timer->alarm.entry.time = trp_alarm_now(&self->core->sched);
-        if (deliver(self->core, self->local, timer)) {
-            self->after |= TRP_AFTER_SELF;
-        }
-    }
     return TROUPE_OK;
 }
 

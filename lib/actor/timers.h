@@ -101,6 +101,13 @@ void trp_timer_return(
  */
 void trp_timers_end(struct troupe_self *self, struct trp_cell *cell);
 
+/*
+ * A once of a type that only the library may use, which has no payload. The
+ * turn of `self`; replaces the key. E_STATE: it is stopping; E_NOMEM.
+ */
+troupe_status trp_timer_start_own(troupe_self *self, uint64_t key,
+    const troupe_msg_type *type, uint64_t delay_ns, const char *call);
+
 /* Messages were handled, of an actor with a receive timeout that rests now. */
 void trp_timers_rest(struct trp_core *core, struct trp_cell *cell);
 
