@@ -154,12 +154,17 @@ unlist_locked(struct trp_core *core, struct trp_family *family,
     failure->is_reported = false;
 }
 
-/* To the end of the parent's list. False: it hears of nothing any more. */
+/*
+ * To the end of the parent's list, unless it was told before it failed what
+ * ends this state anyway: that is the answer. A resume that it has not seen was
+ * meant for something else. False: the parent hears of nothing any more.
+ */
 static bool
 report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
     struct trp_failure *failure)
 {
     struct trp_extra *extra;
+    uint8_t orders;
 
     if ((trp_cell_flags(trp_cell_at(core, parent)) & TRP_CELL_STOPPING) != 0) {
         return false;
@@ -167,6 +172,12 @@ report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
     extra = trp_cell_extra_locked(core, &core->cold[parent]);
     if (extra == NULL) {
         return false;
+    }
+    orders = trp_and_acq_rel(&trp_cell_at(core, index)->orders,
+        (uint8_t)~TRP_ORDER_RESUME); /* pairs: cell.orders */
+    if ((orders & (TRP_ORDER_RESTART | TRP_ORDER_STOP)) != 0) {
+        failure->due_ns = extra->family.due_ns;
+        return true;
     }
     failure->prev = extra->family.last_failed;
     failure->next = 0;
