@@ -839,6 +839,31 @@ Test(supervision, two_failures_at_once_are_answered_together)
     cr_assert_str_eq(after(&c, 0), "c1 ");
 }
 
+/* c has not failed itself: what is below it is held even so. */
+Test(supervision, what_is_below_a_pausing_sibling_waits)
+{
+    static const troupe_supervision all =
+        SUPERVISION(.scope = TROUPE_SCOPE_ALL_FOR_ONE, .backoff = &doubling);
+    struct plan d = {.name = "d"};
+    struct plan b = {.name = "b"},
+                c = {.name = "c",
+                    .own_children = 1,
+                    .child = {&d},
+                    .options = {.flags = TROUPE_ACTOR_KEEP_CHILDREN}};
+    struct plan a = {.name = "a",
+        .own_children = 2,
+        .child = {&b, &c},
+        .options = {.children = &all}};
+
+    spawn_top(&a);
+    c.own_children = 0;
+    (void)after(&b, 4);
+    cr_assert_eq(state_of(d.ref), TROUPE_STATE_SUSPENDED);
+    cr_assert_str_eq(after(&d, 0), "");
+    advance(TROUPE_S(1));
+    cr_assert_not_null(strstr(written(), "d1 "));
+}
+
 /* --- start ---------------------------------------------------------------- */
 
 Test(supervision, one_that_does_not_start_is_started_again)
