@@ -610,7 +610,7 @@ Test(supervision, an_answer_that_is_none_escalates)
     escalates((troupe_directive)99);
 }
 
-enum { MANY = 1000 };
+enum { MANY = 100000 };
 
 static troupe_directive
 count_and_resume(const troupe_exit *exit, uint32_t restarts, void *user)
@@ -654,6 +654,8 @@ Test(supervision, many_failures_are_answered_in_several_turns)
 {
     uint32_t answered = 0, before, most = 0;
 
+    test_close(the_system);
+    the_system = test_open_driven(0); /* a draw from so many takes its time */
     test_do_later(
         the_system, test_spawn_doer(the_system, "many"), have_many, &answered);
     for (int i = 0; i < 10 * MANY && answered < MANY; i++) {
@@ -664,6 +666,71 @@ Test(supervision, many_failures_are_answered_in_several_turns)
     cr_assert_eq(answered, MANY);
     cr_assert_gt(most, 1);
     cr_assert_leq(most, 100);
+}
+
+/* Each has one child; the last one fails at what it gets. */
+struct link {
+    uint64_t below;
+    uint32_t *starts;
+    troupe_ref *last;
+};
+
+static const troupe_actor_type link_type;
+
+static troupe_status
+start_link(troupe_self *self, void *state, const void *arg)
+{
+    static const troupe_supervision up =
+        SUPERVISION(.otherwise = TROUPE_DIRECTIVE_ESCALATE);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    const struct link *link = arg;
+    struct link next = *link;
+    troupe_ref child;
+
+    (void)state;
+    ++*link->starts;
+    if (link->below == 0) {
+        *link->last = troupe_self_ref(self);
+        return TROUPE_OK;
+    }
+    next.below--;
+    options.arg = &next;
+    options.arg_bytes = sizeof next;
+    options.children = &up;
+    return troupe_spawn(self, &link_type, &options, &child);
+}
+
+static const troupe_actor_type link_type = {.size = sizeof(troupe_actor_type),
+    .name = "link",
+    .receive = always_fail,
+    .start = start_link};
+
+Test(supervision, a_failure_goes_up_through_a_deep_tree)
+{
+    enum { DEEP = 5000 };
+    static const troupe_supervision up =
+        SUPERVISION(.otherwise = TROUPE_DIRECTIVE_ESCALATE);
+    static const troupe_supervision once = SUPERVISION(.max_restarts = 1);
+    uint32_t starts = 0;
+    troupe_ref last = TROUPE_NONE, ref;
+    const struct link first = {DEEP - 1, &starts, &last};
+    const troupe_spawn_options options = {.size = sizeof options,
+        .arg = &first,
+        .arg_bytes = sizeof first,
+        .children = &up,
+        .own = &once};
+
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &link_type, &options, &ref), TROUPE_OK);
+    test_run(the_system);
+    for (uint32_t i = 2; i <= 3; i++) {
+        cr_assert_eq(
+            troupe_post(the_system, last, &test_empty, NULL), TROUPE_OK);
+        test_run(the_system);
+        cr_assert_eq(starts, i < 3 ? i * DEEP : 2 * DEEP);
+        cr_assert_eq(test_counters(the_system).actors, i < 3 ? DEEP : 0);
+    }
+    cr_assert_eq(test_counters(the_system).restarted, 1);
 }
 
 Test(supervision, if_the_parent_is_resumed_so_is_the_child)
