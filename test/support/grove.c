@@ -281,20 +281,40 @@ work(troupe_self *self, struct node *node, uint32_t hops)
             return TROUPE_FAILED;
         }
         return TROUPE_CONTINUE;
+    case 7: { /* itself, or one that has not been there: refused */
+        troupe_status status =
+            troupe_watch(self, ref_of(&grove->node[draw(node, grove->count)]));
+
+        CHECK(grove, status == TROUPE_OK || status == TROUPE_E_INVALID);
+        return TROUPE_CONTINUE;
+    }
     default:
         return TROUPE_CONTINUE;
     }
+}
+
+/* Some die of it. */
+static troupe_verdict
+hear(troupe_self *self, struct being *being, const troupe_exit *end)
+{
+    CHECK(being->grove, troupe_depth(troupe_self_system(self), end->actor) ==
+                            TROUPE_DEPTH_DEAD);
+    return draw(being->node, 2) == 0 ? TROUPE_UNHANDLED : TROUPE_CONTINUE;
 }
 
 static troupe_verdict
 be_node(troupe_self *self, void *state, const troupe_msg *msg)
 {
     struct being *being = state;
-    const struct leaf *leaf = troupe_payload(msg, struct leaf);
+    const struct leaf *leaf;
 
     check_state(self, being);
     being->count++;
     being->copy = ~being->count;
+    if (troupe_msg_tag(msg) == TROUPE_TAG_DOWN) {
+        return hear(self, being, troupe_down(msg));
+    }
+    leaf = troupe_payload(msg, struct leaf);
     if (leaf->what == CALL) {
         atomic_fetch_add(&being->grove->answered, 1);
         return TROUPE_CONTINUE;
@@ -383,6 +403,9 @@ draw_node(struct test_rng *rng, struct node *node)
     node->options.throughput = test_random_below(rng, 2);
     if (test_random_below(rng, 3) == 0) {
         node->options.flags |= TROUPE_ACTOR_KEEP_CHILDREN;
+    }
+    if (test_random_below(rng, 3) == 0) {
+        node->options.flags |= TROUPE_ACTOR_DEATH_PACT;
     }
     /* The rules of its children may escalate; at a root nobody would be there.
      */
