@@ -21,7 +21,7 @@
 static troupe_system *the_system;
 static char journal[8192];
 
-static void
+__attribute__((format(printf, 1, 2))) static void
 note(const char *format, ...)
 {
     size_t used = strlen(journal);
