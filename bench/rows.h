@@ -21,6 +21,7 @@
     X(churn, bench_churn, "actors", "1M actors, 100 alive, 1 reply each")      \
     X(fib, bench_fib, "messages", "fib(27), an actor per call")                \
     X(skynet, bench_skynet, "actors", "10-ary tree, 1M leaves, their sum")     \
+    X(restart, bench_restart, "restarts", "one child fails and restarts, 1M")  \
     X(memory, bench_memory, "actors", "RSS of 1M new actors; time to spawn")   \
     X(memwarm, bench_memwarm, "actors",                                        \
         "RSS after 1 message to each of 1M; time for that")                    \

@@ -282,3 +282,88 @@ bench_skynet(struct bench *bench)
     bench->must_end = SKYNET_ACTORS;
     bench->result.messages = SKYNET_ACTORS;
 }
+
+/* --- restart: a child fails, its parent answers, it starts again -------------
+ */
+
+TROUPE_MSG_TYPE_EMPTY(ready_message, 11);
+
+static troupe_status
+failing_start(troupe_self *self, void *state, const void *arg)
+{
+    (void)state;
+    (void)arg;
+    troupe_tell(self, troupe_parent(self), &ready_message, NULL);
+    return TROUPE_OK;
+}
+
+static troupe_verdict
+failing_receive(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    (void)msg;
+    return troupe_fail(self, 1);
+}
+
+static const troupe_actor_type failing_type = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "failing",
+    .receive = failing_receive,
+    .start = failing_start,
+};
+
+struct watcher {
+    int64_t left;
+    int64_t restarts;
+    troupe_ref child;
+};
+
+static troupe_verdict
+watcher_receive(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    struct watcher *watcher = state;
+
+    if (troupe_msg_is(msg, &bench_number)) {
+        watcher->left = *troupe_payload(msg, int64_t);
+        watcher->restarts = -1;
+        watcher->child = bench_spawn_child(self, &failing_type);
+        return TROUPE_CONTINUE;
+    }
+    watcher->restarts++;
+    if (watcher->left-- > 0) {
+        troupe_tell(self, watcher->child, &bench_go, NULL);
+    } else {
+        bench_done(self, watcher->restarts);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_supervision for_ever = {
+    .size = TROUPE_OPTIONS(troupe_supervision),
+    .max_restarts = TROUPE_RESTARTS_UNLIMITED,
+};
+
+static const troupe_spawn_options watcher_options = {
+    .size = TROUPE_OPTIONS(troupe_spawn_options),
+    .children = &for_ever,
+};
+
+static const troupe_actor_type watcher_type = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "watcher",
+    .state_bytes = sizeof(struct watcher),
+    .receive = watcher_receive,
+    .defaults = &watcher_options,
+};
+
+void
+bench_restart(struct bench *bench)
+{
+    int64_t restarts = bench_scaled(bench, 1000000);
+    troupe_ref watcher = bench_spawn(bench, &watcher_type, NULL, 0);
+
+    bench_begin(bench);
+    bench_post_number(bench, watcher, restarts);
+    bench_expect(bench_wait(bench) == restarts, "number of restarts");
+    bench->result.messages = (uint64_t)restarts;
+}

@@ -27,8 +27,9 @@ typedef troupe_verdict (*troupe_behaviour_fn)(
     troupe_self *self, void *state, const troupe_msg *msg) TROUPE_NOEXCEPT;
 
 enum {
-    TROUPE_ACTOR_KEEP_CHILDREN = 1u << 0, /* a restart leaves them alone */
-    TROUPE_ACTOR_DEATH_PACT = 1u << 1     /* an unhandled death notice fails */
+    /* They wait during a restart and go on; start() finds their names taken. */
+    TROUPE_ACTOR_KEEP_CHILDREN = 1u << 0,
+    TROUPE_ACTOR_DEATH_PACT = 1u << 1 /* an unhandled death notice fails */
 };
 
 /*
@@ -62,13 +63,18 @@ typedef struct troupe_actor_type {
      */
     troupe_status (*start)(
         troupe_self *self, void *state, const void *arg) TROUPE_NOEXCEPT;
-    /* Last turn, after the children have gone, if start() succeeded. */
+    /*
+     * Last turn, after the children have gone, if start() succeeded; before a
+     * restart, too, if there is no restart(). `why` is then the failure, which
+     * may be a sibling's: supervision.h.
+     */
     void (*stop)(
         troupe_self *self, void *state, const troupe_exit *why) TROUPE_NOEXCEPT;
     const troupe_spawn_options *defaults; /* name and arg unused; or NULL */
     /*
-     * Before a restart, on the old state, after the children have gone, if
-     * start() had succeeded; NULL = stop() is called. It may not spawn.
+     * Before a restart, in place of stop(), on the old state, which is zeroed
+     * after it; after the children have gone, but for those that are kept; if
+     * start() had succeeded. It may not spawn.
      */
     void (*restart)(
         troupe_self *self, void *state, const troupe_exit *why) TROUPE_NOEXCEPT;

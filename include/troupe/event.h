@@ -16,6 +16,7 @@ TROUPE_BEGIN_DECLS
  *   TROUPE_TAG_DEAD_LETTER     troupe_dead_letter, see deadletter.h
  *   TROUPE_TAG_ACTOR_STARTED   troupe_actor_event, before its first turn
  *   TROUPE_TAG_ACTOR_STOPPED   troupe_actor_event, after its name is free
+ *   TROUPE_TAG_ACTOR_RESTARTED troupe_actor_event, before it starts again
  *
  * An event that was lost itself in the mailbox of an actor that stopped is a
  * dead letter like any other message; only a TROUPE_TAG_DEAD_LETTER that is
@@ -26,7 +27,7 @@ TROUPE_BEGIN_DECLS
 #define TROUPE_TAG_ACTOR_RESTARTED UINT32_C(0xffffff07)
 
 typedef struct troupe_actor_event { /* frozen */
-    troupe_exit exit;               /* exit.actor; the rest when stopped */
+    troupe_exit exit;               /* exit.actor; started: the rest is zero */
     troupe_ref parent;              /* TROUPE_NONE: a child of /user */
     const char *type;               /* name of the actor type; static */
 } troupe_actor_event;
@@ -40,10 +41,11 @@ typedef bool (*troupe_event_filter_fn)(
     const troupe_msg *msg, void *user) TROUPE_NOEXCEPT;
 
 /*
- * Twice without a filter is once; filters add up, and each that says yes brings
- * the event. Ends by itself when the actor stops. Events are ordinary messages
- * in the order of the rest. E_INVALID: tag 0, or one of the library's that is
- * not in the table. E_STATE: the actor is stopping. E_NOMEM.
+ * The same twice is once, so that a start() after a restart, which
+ * subscriptions outlive, may subscribe again. Filters add up, and each that
+ * says yes brings the event. Ends by itself when the actor stops. Events are
+ * ordinary messages in the order of the rest. E_INVALID: tag 0, or one of the
+ * library's that is not in the table. E_STATE: the actor is stopping. E_NOMEM.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_subscribe(troupe_self *self,
     troupe_tag tag, troupe_event_filter_fn filter, void *user);

@@ -6,7 +6,11 @@
 
 TROUPE_BEGIN_DECLS
 
-/* How an actor ended. */
+/*
+ * How an actor ended; FAILED and START_FAILED, why it is restarted, too. One
+ * that has failed and waits for its parent's answer when it is stopped ends as
+ * failed.
+ */
 typedef enum troupe_exit_kind {
     TROUPE_EXIT_DONE = 0,         /* behaviour returned TROUPE_DONE */
     TROUPE_EXIT_STOPPED = 1,      /* somebody stopped it, or its parent */
@@ -18,7 +22,7 @@ typedef enum troupe_exit_kind {
 typedef struct troupe_exit { /* frozen */
     troupe_ref actor;
     troupe_exit_kind kind;
-    int32_t code; /* > 0 yours, < 0 a troupe_status, 0 none */
+    int32_t code; /* when failed: > 0 yours, < 0 a troupe_status, 0 none */
 } troupe_exit;
 
 /*

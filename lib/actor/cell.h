@@ -129,7 +129,7 @@ struct trp_failure {
     troupe_exit cause;
     uint64_t due_ns;          /* not to be restarted before */
     bool is_reported;         /* in the parent's list */
-    uint32_t next;            /* index; 0: the last one */
+    uint32_t prev, next;      /* index; 0: the first one, the last one */
     struct trp_fifo restarts; /* when; if each child has a budget */
 };
 
@@ -137,7 +137,7 @@ struct trp_failure {
 struct trp_family {
     TRP_ATOMIC(uint32_t) first_failed; /* index; not yet answered */
     uint32_t last_failed;
-    troupe_exit cause;        /* of the last restart of all */
+    troupe_exit cause;        /* of the last restart of all of them */
     uint64_t due_ns;          /* of that */
     struct trp_fifo restarts; /* when; if they share a budget */
 };

@@ -32,7 +32,9 @@ trp_restart_begin(struct troupe_self *self, struct trp_cell *cell)
     if (trp_rules_of(self->core, cell) != NULL) {
         trp_stash_bury(self, cell);
     }
-    if (!keeps_children(self, cell)) {
+    if (keeps_children(self, cell)) {
+        trp_order_children(self->core, self->local, cell, TRP_ORDER_HOLD, 0);
+    } else {
         trp_stop_children(self->core, self->local, cell);
     }
 }

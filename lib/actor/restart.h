@@ -5,8 +5,8 @@
 /*
  * A new state in the same cell: ref, mailbox and watchers stay.
  *
- *   begin      timers end; the stash becomes dead letters; the children get K,
- *              unless they are to be kept.
+ *   begin      timers end; the stash becomes dead letters; the children get K
+ *              or, if they are to be kept, are held.
  *   continue   once the children have gone, and not before it is due: restart()
  *              or stop() on the old state, which is then zeroed; the first
  *              behaviour; start() follows in the turn.

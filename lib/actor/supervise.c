@@ -136,12 +136,35 @@ set_first_failed(struct trp_family *family, uint32_t index)
     trp_store_relaxed(&family->first_failed, index); /* relaxed: as above */
 }
 
-/* To the end of the parent's list. False: it hears of nothing any more. */
+/* Out of the parent's list. */
+static void
+unlist_locked(struct trp_core *core, struct trp_family *family,
+    struct trp_failure *failure)
+{
+    if (failure->prev == 0) {
+        set_first_failed(family, failure->next);
+    } else {
+        extra_of(&core->cold[failure->prev])->failure.next = failure->next;
+    }
+    if (failure->next == 0) {
+        family->last_failed = failure->prev;
+    } else {
+        extra_of(&core->cold[failure->next])->failure.prev = failure->prev;
+    }
+    failure->is_reported = false;
+}
+
+/*
+ * To the end of the parent's list, unless it was told before it failed what
+ * ends this state anyway: that is the answer. A resume that it has not seen was
+ * meant for something else. False: the parent hears of nothing any more.
+ */
 static bool
 report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
     struct trp_failure *failure)
 {
     struct trp_extra *extra;
+    uint8_t orders;
 
     if ((trp_cell_flags(trp_cell_at(core, parent)) & TRP_CELL_STOPPING) != 0) {
         return false;
@@ -150,12 +173,19 @@ report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
     if (extra == NULL) {
         return false;
     }
+    orders = trp_and_acq_rel(&trp_cell_at(core, index)->orders,
+        (uint8_t)~TRP_ORDER_RESUME); /* pairs: cell.orders */
+    if ((orders & (TRP_ORDER_RESTART | TRP_ORDER_STOP)) != 0) {
+        failure->due_ns = extra->family.due_ns;
+        return true;
+    }
+    failure->prev = extra->family.last_failed;
     failure->next = 0;
     failure->is_reported = true;
-    if (FIRST_FAILED(&extra->family) == 0) {
+    if (failure->prev == 0) {
         set_first_failed(&extra->family, index);
     } else {
-        extra_of(&core->cold[extra->family.last_failed])->failure.next = index;
+        extra_of(&core->cold[failure->prev])->failure.next = index;
     }
     extra->family.last_failed = index;
     return true;
@@ -191,26 +221,6 @@ trp_failure_report(struct troupe_self *self, struct trp_cell *cell,
     return true;
 }
 
-static void
-forget_locked(struct trp_core *core, struct trp_family *family, uint32_t index)
-{
-    uint32_t before = 0, at = FIRST_FAILED(family);
-    uint32_t next = extra_of(&core->cold[index])->failure.next;
-
-    while (at != index) {
-        before = at;
-        at = extra_of(&core->cold[at])->failure.next;
-    }
-    if (before == 0) {
-        set_first_failed(family, next);
-    } else {
-        extra_of(&core->cold[before])->failure.next = next;
-    }
-    if (family->last_failed == index) {
-        family->last_failed = before;
-    }
-}
-
 void
 trp_failure_forget(struct trp_core *core, struct trp_cell *cell)
 {
@@ -220,7 +230,7 @@ trp_failure_forget(struct trp_core *core, struct trp_cell *cell)
 
     trp_lock_acquire(&parent->lock);
     if (extra->failure.is_reported) {
-        forget_locked(core, &extra_of(parent)->family, index);
+        unlist_locked(core, &extra_of(parent)->family, &extra->failure);
     }
     trp_lock_release(&parent->lock);
 }
@@ -257,6 +267,7 @@ order_locked(struct trp_core *core, struct trp_local *local, uint32_t index,
         core, local, trp_cell_ref(core, cell), TRP_RING_SIGNAL);
 }
 
+/* A failure that waits for an answer is not answered by a resume for all. */
 static void
 order_all_locked(struct trp_core *core, struct trp_local *local,
     struct trp_cold *cold, uint8_t set, uint8_t clear)
@@ -267,7 +278,11 @@ order_all_locked(struct trp_core *core, struct trp_local *local,
         return;
     }
     do {
-        order_locked(core, local, index, set, clear);
+        struct trp_extra *extra = extra_of(&core->cold[index]);
+        bool waits = extra != NULL && extra->failure.is_reported;
+
+        order_locked(core, local, index,
+            waits ? set & (uint8_t)~TRP_ORDER_RESUME : set, clear);
         index = core->cold[index].next;
     } while (index != cold->first);
 }
@@ -298,6 +313,10 @@ trp_restart_due(
     if ((trp_cell_flags(cell) & TRP_CELL_FAILED) != 0) {
         *cause = extra->failure.cause;
         due_ns = extra->failure.due_ns;
+    }
+    if ((trp_cell_flags(trp_cell_at(core, trp_cell_parent(core, index))) &
+            TRP_CELL_STOPPING) != 0) {
+        due_ns = 0; /* a stop waits behind it: see may_wait_long() in stop.c */
     }
     trp_lock_release(&parent->lock);
     return due_ns;
@@ -354,19 +373,13 @@ static bool
 take_question(
     struct trp_core *core, struct trp_cold *cold, struct question *question)
 {
-    struct trp_extra *parent, *child;
+    struct trp_extra *parent = extra_of(cold), *child;
 
-    parent = extra_of(cold);
-    /* relaxed: a look; a report comes with L, after it. */
-    if (parent == NULL || trp_load_relaxed(&parent->family.first_failed) == 0) {
-        return false;
-    }
     trp_lock_acquire(&cold->lock);
     question->index = FIRST_FAILED(&parent->family);
     if (question->index != 0) {
         child = extra_of(&core->cold[question->index]);
-        set_first_failed(&parent->family, child->failure.next);
-        child->failure.is_reported = false;
+        unlist_locked(core, &parent->family, &child->failure);
         question->cause = child->failure.cause;
         question->how = child->own != NULL ? child->own : parent->children;
         if (question->how != NULL) {
@@ -442,6 +455,26 @@ spend_locked(
 }
 
 /*
+ * All of them get the same order: it answers what the others have reported, but
+ * for a resume, which may not be what their failures need.
+ */
+static void
+order_family_locked(struct troupe_self *self, struct trp_cold *cold,
+    struct trp_family *family, uint8_t order)
+{
+    uint32_t index;
+
+    while (order != TRP_ORDER_RESUME && (index = FIRST_FAILED(family)) != 0) {
+        struct trp_failure *failure =
+            &extra_of(&self->core->cold[index])->failure;
+
+        unlist_locked(self->core, family, failure);
+        failure->due_ns = family->due_ns;
+    }
+    order_all_locked(self->core, self->local, cold, order, 0);
+}
+
+/*
  * What the directive means for the child, or for all of them. The child may
  * have gone meanwhile, by a K. False: the budget is used up.
  */
@@ -473,11 +506,13 @@ carry_out(struct troupe_self *self, struct trp_cold *cold,
                 budget_of(question, parent, child), question, now_ns);
             child->failure.due_ns =
                 pause > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + pause;
-            parent->family.due_ns = child->failure.due_ns;
-            parent->family.cause = question->cause;
+            if (all) {
+                parent->family.due_ns = child->failure.due_ns;
+                parent->family.cause = question->cause;
+            }
         }
         if (may && all) {
-            order_all_locked(core, self->local, cold, orders[directive], 0);
+            order_family_locked(self, cold, &parent->family, orders[directive]);
         } else if (may) {
             order_locked(
                 core, self->local, question->index, orders[directive], 0);
@@ -497,7 +532,8 @@ trp_failure_answer(
     struct question question;
     troupe_directive directive;
 
-    if (!take_question(core, cold, &question)) {
+    if (!trp_failures_wait(core, cell) ||
+        !take_question(core, cold, &question)) {
         return TRP_ANSWER_NONE;
     }
     directive = decide(&question);

@@ -71,6 +71,17 @@ enum trp_answer {
 enum trp_answer trp_failure_answer(
     struct troupe_self *self, struct trp_cell *cell, troupe_exit *cause);
 
+/* Owner of S of a parent: there are some that were not answered. */
+static inline bool
+trp_failures_wait(const struct trp_core *core, const struct trp_cell *cell)
+{
+    const struct trp_extra *extra = trp_load_acquire(
+        &trp_cold_of(core, cell)->extra); /* pairs: cell.extra */
+
+    /* relaxed: a look; a report comes with L, after it. */
+    return extra != NULL && trp_load_relaxed(&extra->family.first_failed) != 0;
+}
+
 /* Owner of S: the same order to every child. */
 void trp_order_children(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, uint8_t set, uint8_t clear);

@@ -66,7 +66,10 @@ trp_rules_set_alarm(struct trp_core *core, struct trp_cell *cell,
 {
     trp_store_relaxed(&rules->cell, /* relaxed: before the alarm is set */
         trp_cell_index(core, cell));
-    rules->alarm.fire = ring;
+    if (rules->alarm.fire == NULL) {
+        /* Once: the alarm of who had the rules before may be firing. */
+        rules->alarm.fire = ring;
+    }
     rules->is_alarm_set = true;
     (void)trp_alarm_set(&core->sched, &rules->alarm, due_ns);
 }

@@ -28,6 +28,8 @@
 #define LONG_NS 20000
 /* Rests for a sender between its claim and its write: about 1 us. */
 #define STALL_RESTS 40
+/* Failures of children that are answered in one go. */
+#define ANSWERS_MOST 64
 
 struct turn {
     struct troupe_self *self;
@@ -151,7 +153,13 @@ obey(struct turn *turn)
     if ((orders & TRP_ORDER_RESTART) != 0) {
         trp_restart_begin(turn->self, cell);
     }
-    if ((orders & TRP_ORDER_RESUME) != 0) {
+    if ((orders & TRP_ORDER_RESUME) != 0 &&
+        !has_flag(turn, TRP_CELL_RESTARTING)) {
+        if (has_flag(turn, TRP_CELL_FAILED) &&
+            trp_failure_cause(turn->core, cell)->kind ==
+                TROUPE_EXIT_START_FAILED) {
+            return end_stopped(turn); /* no state that it could go on with */
+        }
         set_flag(turn, TRP_CELL_FAILED, false);
     }
     if (held != has_flag(turn, TRP_CELL_HELD) ||
@@ -164,13 +172,17 @@ obey(struct turn *turn)
     return NEXT_GO_ON;
 }
 
-/* The failures of its children. An escalated one is its own. */
+/*
+ * The failures of its children, a few at a time: others have their turn, and a
+ * stop is seen, while children fail for ever. An escalated one is its own,
+ * unless what comes of it is on its way already.
+ */
 static enum next
 supervise(struct turn *turn)
 {
     troupe_exit cause;
 
-    for (;;) {
+    for (uint32_t i = 0; i < ANSWERS_MOST; i++) {
         switch (trp_failure_answer(turn->self, turn->cell, &cause)) {
         case TRP_ANSWER_NONE:
             return NEXT_GO_ON;
@@ -179,7 +191,7 @@ supervise(struct turn *turn)
         case TRP_ANSWER_ESCALATE:
             if (trp_cell_kind(turn->cell) == TRP_KIND_GUARDIAN) {
                 turn->core->on_root_failed(turn->core, &cause);
-            } else if (!has_flag(turn, TRP_CELL_FAILED) &&
+            } else if (!has_flag(turn, TRP_CELL_FAILED | TRP_CELL_RESTARTING) &&
                        mark_failed(turn, TROUPE_EXIT_FAILED, cause.code) ==
                            NEXT_GONE) {
                 return NEXT_GONE;
@@ -187,6 +199,7 @@ supervise(struct turn *turn)
             break;
         }
     }
+    return NEXT_GO_ON;
 }
 
 /* All but requests to stop. NEXT_GONE: it has ended. */
@@ -211,6 +224,17 @@ look_at_family(struct turn *turn)
         return start_actor(turn);
     }
     return NEXT_GO_ON;
+}
+
+/* The turn ends here; the next one begins with a look. */
+static void
+look_again_later(struct turn *turn)
+{
+    book(turn);
+    trp_cursor_publish(&turn->cursor, &turn->cell->ring);
+    (void)trp_mailbox_request(
+        turn->core, turn->local, turn->self->ref, TRP_RING_SIGNAL);
+    trp_submit_last(turn->self->worker, &turn->cell->task);
 }
 
 /*
@@ -249,6 +273,10 @@ again:
         return end_stopped(turn);
     }
     if (look_at_family(turn) == NEXT_GONE) {
+        return NEXT_GONE;
+    }
+    if (trp_failures_wait(turn->core, turn->cell)) {
+        look_again_later(turn);
         return NEXT_GONE;
     }
     if (!has_flag(turn, TRP_CELL_SUSPENDED)) {

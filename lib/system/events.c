@@ -203,10 +203,10 @@ troupe_subscribe(troupe_self *self, troupe_tag tag,
     if (extra == NULL) {
         return TROUPE_E_NOMEM;
     }
-    for (one = extra->subscriptions; filter == NULL && one != NULL;
-         one = one->mine) {
-        if (one->topic->tag == tag && one->filter == NULL) {
-            return TROUPE_OK;
+    for (one = extra->subscriptions; one != NULL; one = one->mine) {
+        if (one->topic->tag == tag && one->filter == filter &&
+            (filter == NULL || one->user == user)) {
+            return TROUPE_OK; /* start() may have run before */
         }
     }
     one = trp_heap_alloc(&self->core->heap, sizeof *one);

@@ -21,7 +21,7 @@
 static troupe_system *the_system;
 static char journal[8192];
 
-static void
+__attribute__((format(printf, 1, 2))) static void
 note(const char *format, ...)
 {
     size_t used = strlen(journal);
@@ -610,6 +610,129 @@ Test(supervision, an_answer_that_is_none_escalates)
     escalates((troupe_directive)99);
 }
 
+enum { MANY = 100000 };
+
+static troupe_directive
+count_and_resume(const troupe_exit *exit, uint32_t restarts, void *user)
+{
+    (void)exit;
+    (void)restarts;
+    ++*(uint32_t *)user;
+    return TROUPE_DIRECTIVE_RESUME;
+}
+
+static troupe_verdict
+always_fail(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    (void)msg;
+    return TROUPE_FAILED;
+}
+
+static troupe_verdict
+have_many(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    static const troupe_actor_type type = {.size = sizeof(troupe_actor_type),
+        .name = "failing",
+        .receive = always_fail};
+    const troupe_supervision asks =
+        SUPERVISION(.decide = count_and_resume, .user = user);
+    const troupe_spawn_options options = {.size = sizeof options, .own = &asks};
+    troupe_ref ref;
+
+    (void)msg;
+    for (int i = 0; i < MANY; i++) {
+        cr_assert_eq(troupe_spawn(self, &type, &options, &ref), TROUPE_OK);
+        troupe_tell(self, ref, &test_empty, NULL);
+    }
+    return TROUPE_CONTINUE;
+}
+
+/* Others have their turn meanwhile, and a stop is seen. */
+Test(supervision, many_failures_are_answered_in_several_turns)
+{
+    uint32_t answered = 0, before, most = 0;
+
+    test_close(the_system);
+    the_system = test_open_driven(0); /* a draw from so many takes its time */
+    test_do_later(
+        the_system, test_spawn_doer(the_system, "many"), have_many, &answered);
+    for (int i = 0; i < 10 * MANY && answered < MANY; i++) {
+        before = answered;
+        cr_assert_eq(troupe_system_run(the_system, 1, NULL), TROUPE_OK);
+        most = answered - before > most ? answered - before : most;
+    }
+    cr_assert_eq(answered, MANY);
+    cr_assert_gt(most, 1);
+    cr_assert_leq(most, 100);
+}
+
+/* Each has one child; the last one fails at what it gets. */
+struct link {
+    uint64_t below;
+    uint32_t *starts;
+    troupe_ref *last;
+};
+
+static const troupe_actor_type link_type;
+
+static troupe_status
+start_link(troupe_self *self, void *state, const void *arg)
+{
+    static const troupe_supervision up =
+        SUPERVISION(.otherwise = TROUPE_DIRECTIVE_ESCALATE);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    const struct link *link = arg;
+    struct link next = *link;
+    troupe_ref child;
+
+    (void)state;
+    ++*link->starts;
+    if (link->below == 0) {
+        *link->last = troupe_self_ref(self);
+        return TROUPE_OK;
+    }
+    next.below--;
+    options.arg = &next;
+    options.arg_bytes = sizeof next;
+    options.children = &up;
+    return troupe_spawn(self, &link_type, &options, &child);
+}
+
+static const troupe_actor_type link_type = {.size = sizeof(troupe_actor_type),
+    .name = "link",
+    .receive = always_fail,
+    .start = start_link};
+
+Test(supervision, a_failure_goes_up_through_a_deep_tree)
+{
+    enum { DEEP = 5000 };
+    static const troupe_supervision up =
+        SUPERVISION(.otherwise = TROUPE_DIRECTIVE_ESCALATE);
+    static const troupe_supervision once = SUPERVISION(.max_restarts = 1);
+    uint32_t starts = 0;
+    troupe_ref last = TROUPE_NONE, ref;
+    const struct link first = {DEEP - 1, &starts, &last};
+    const troupe_spawn_options options = {.size = sizeof options,
+        .arg = &first,
+        .arg_bytes = sizeof first,
+        .children = &up,
+        .own = &once};
+
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &link_type, &options, &ref), TROUPE_OK);
+    test_run(the_system);
+    for (uint32_t i = 2; i <= 3; i++) {
+        cr_assert_eq(
+            troupe_post(the_system, last, &test_empty, NULL), TROUPE_OK);
+        test_run(the_system);
+        cr_assert_eq(starts, i < 3 ? i * DEEP : 2 * DEEP);
+        cr_assert_eq(test_counters(the_system).actors, i < 3 ? DEEP : 0);
+    }
+    cr_assert_eq(test_counters(the_system).restarted, 1);
+}
+
 Test(supervision, if_the_parent_is_resumed_so_is_the_child)
 {
     static const troupe_supervision up =
@@ -652,6 +775,72 @@ Test(supervision, a_child_may_have_a_rule_of_its_own)
 }
 
 /* --- all for one ---------------------------------------------------------- */
+
+struct looking {
+    troupe_ref actor;
+    troupe_actor_state state;
+};
+
+static bool
+look(const troupe_actor_info *info, void *user)
+{
+    struct looking *looking = user;
+
+    if (troupe_ref_equal(info->actor, looking->actor)) {
+        looking->state = info->state;
+    }
+    return true;
+}
+
+static troupe_actor_state
+state_of(troupe_ref actor)
+{
+    struct looking looking = {actor, (troupe_actor_state)-1};
+
+    cr_assert_eq(troupe_inspect(the_system, NULL, look, &looking), TROUPE_OK);
+    return looking.state;
+}
+
+static void
+close_for_another(void)
+{
+    is_over = true;
+    test_close(the_system);
+    is_over = false;
+}
+
+/* In some order of turns both have failed before their parent looks. */
+static void
+fail_at_once(struct plan *parent, struct plan *one, uint64_t code,
+    struct plan *other, uint64_t other_code)
+{
+    for (uint64_t seed = 1;; seed++) {
+        close_for_another();
+        one->starts = other->starts = 0;
+        the_system = test_open_driven(seed);
+        spawn_top(parent);
+        tell(one, code);
+        tell(other, other_code);
+        cr_assert_eq(troupe_system_run(the_system, 2, NULL), TROUPE_OK);
+        if (state_of(one->ref) == TROUPE_STATE_SUSPENDED &&
+            state_of(other->ref) == TROUPE_STATE_SUSPENDED) {
+            return;
+        }
+    }
+}
+
+static const troupe_backoff doubling = {.size = sizeof(troupe_backoff),
+    .min_ns = TROUPE_MS(10),
+    .max_ns = TROUPE_MS(1000),
+    .jitter = TROUPE_JITTER_NONE};
+static const troupe_supervision pausing =
+    SUPERVISION(.backoff = &doubling, .max_restarts = 5);
+
+static void
+advance(uint64_t ns)
+{
+    cr_assert_eq(troupe_system_advance(the_system, ns), TROUPE_OK);
+}
 
 Test(supervision, all_for_one_restarts_the_siblings_too)
 {
@@ -697,6 +886,51 @@ Test(supervision, all_for_one_stops_the_siblings_too)
     expect_end(TROUPE_EXIT_STOPPED, 0);
 }
 
+/* Both fail before their parent looks: what is done about one is for all. */
+Test(supervision, two_failures_at_once_are_answered_together)
+{
+    static const troupe_supervision all =
+        SUPERVISION(.scope = TROUPE_SCOPE_ALL_FOR_ONE, .max_restarts = 1);
+    struct plan b = {.name = "b"}, c = {.name = "c"};
+    struct plan a = {.name = "a",
+        .own_children = 2,
+        .child = {&b, &c},
+        .options = {.children = &all}};
+
+    fail_at_once(&a, &b, 4, &c, 5);
+    test_run(the_system);
+    cr_assert_eq(b.starts, 2);
+    cr_assert_eq(c.starts, 2);
+    (void)written();
+    cr_assert_str_eq(after(&b, 0), "b1 ");
+    cr_assert_str_eq(after(&c, 0), "c1 ");
+}
+
+/* c has not failed itself: what is below it is held even so. */
+Test(supervision, what_is_below_a_pausing_sibling_waits)
+{
+    static const troupe_supervision all =
+        SUPERVISION(.scope = TROUPE_SCOPE_ALL_FOR_ONE, .backoff = &doubling);
+    struct plan d = {.name = "d"};
+    struct plan b = {.name = "b"},
+                c = {.name = "c",
+                    .own_children = 1,
+                    .child = {&d},
+                    .options = {.flags = TROUPE_ACTOR_KEEP_CHILDREN}};
+    struct plan a = {.name = "a",
+        .own_children = 2,
+        .child = {&b, &c},
+        .options = {.children = &all}};
+
+    spawn_top(&a);
+    c.own_children = 0;
+    (void)after(&b, 4);
+    cr_assert_eq(state_of(d.ref), TROUPE_STATE_SUSPENDED);
+    cr_assert_str_eq(after(&d, 0), "");
+    advance(TROUPE_S(1));
+    cr_assert_not_null(strstr(written(), "d1 "));
+}
+
 /* --- start ---------------------------------------------------------------- */
 
 Test(supervision, one_that_does_not_start_is_started_again)
@@ -723,6 +957,31 @@ Test(supervision, failed_starts_use_up_the_budget)
     expect_end(TROUPE_EXIT_START_FAILED, 90);
 }
 
+/* It has no state that it could go on with when its parent is resumed. */
+Test(supervision, one_that_did_not_start_ends_if_its_parent_is_resumed)
+{
+    static const troupe_supervision up =
+        SUPERVISION(.otherwise = TROUPE_DIRECTIVE_ESCALATE);
+    static const troupe_supervision resume =
+        SUPERVISION(.otherwise = TROUPE_DIRECTIVE_RESUME);
+    struct plan b = {.name = "b", .bad_starts = 1};
+    struct plan a = {.name = "a",
+        .own_children = 1,
+        .child = {&b},
+        .options = {.children = &up, .own = &resume}};
+    troupe_spawn_options options = options_of(&a);
+
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &worker_type, &options, &a.ref),
+        TROUPE_OK);
+    cr_assert_eq(troupe_system_run(the_system, 1, NULL), TROUPE_OK);
+    watch(&b);
+    test_run(the_system);
+    cr_assert_str_eq(written(), "a+ b+ ");
+    expect_end(TROUPE_EXIT_START_FAILED, 90);
+    cr_assert_str_eq(after(&a, 0), "a1 ");
+}
+
 Test(supervision, one_that_did_not_start_cannot_be_resumed)
 {
     static const troupe_supervision resume =
@@ -734,19 +993,6 @@ Test(supervision, one_that_did_not_start_cannot_be_resumed)
 }
 
 /* --- pauses, and what waits meanwhile ------------------------------------- */
-
-static const troupe_backoff doubling = {.size = sizeof(troupe_backoff),
-    .min_ns = TROUPE_MS(10),
-    .max_ns = TROUPE_MS(1000),
-    .jitter = TROUPE_JITTER_NONE};
-static const troupe_supervision pausing =
-    SUPERVISION(.backoff = &doubling, .max_restarts = 5);
-
-static void
-advance(uint64_t ns)
-{
-    cr_assert_eq(troupe_system_advance(the_system, ns), TROUPE_OK);
-}
 
 Test(supervision, restarts_may_be_apart)
 {
@@ -765,31 +1011,6 @@ Test(supervision, restarts_may_be_apart)
         cr_assert_str_eq(written(), "a-1 a+ a1 ");
     }
     cr_assert_str_eq(after(&a, 2), "a!2 a-2 ");
-}
-
-struct looking {
-    troupe_ref actor;
-    troupe_actor_state state;
-};
-
-static bool
-look(const troupe_actor_info *info, void *user)
-{
-    struct looking *looking = user;
-
-    if (troupe_ref_equal(info->actor, looking->actor)) {
-        looking->state = info->state;
-    }
-    return true;
-}
-
-static troupe_actor_state
-state_of(troupe_ref actor)
-{
-    struct looking looking = {actor, (troupe_actor_state)-1};
-
-    cr_assert_eq(troupe_inspect(the_system, NULL, look, &looking), TROUPE_OK);
-    return looking.state;
 }
 
 Test(supervision, what_is_below_a_failed_actor_waits_with_it)
@@ -918,6 +1139,43 @@ Test(supervision, a_system_does_not_wait_for_pauses)
     spawn_top(&a);
     cr_assert_str_eq(after(&a, 4), "a+ a!4 ");
     /* teardown() stops it: its clock would show an hour that had to pass. */
+}
+
+/* Nor for one that a sibling's failure makes begin after the stop. */
+Test(supervision, a_system_does_not_wait_for_pauses_to_come)
+{
+    static const troupe_backoff long_pause = {.size = sizeof(troupe_backoff),
+        .min_ns = TROUPE_S(3600),
+        .max_ns = TROUPE_S(3600),
+        .jitter = TROUPE_JITTER_NONE};
+    troupe_directive says = TROUPE_DIRECTIVE_RESTART;
+    const troupe_supervision all = SUPERVISION(.backoff = &long_pause,
+        .scope = TROUPE_SCOPE_ALL_FOR_ONE, .decide = decide, .user = &says);
+    uint32_t late = 0;
+
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct plan a = {.name = "a", .options = {.own = &all}};
+        struct plan b = {.name = "b", .options = {.own = &all}};
+        troupe_status status = TROUPE_OK;
+
+        close_for_another();
+        the_system = test_open_driven(seed);
+        spawn_top(&a);
+        spawn_top(&b);
+        tell(&a, 1);
+        told_count = 0;
+        while (told_count == 0) {
+            cr_assert_eq(troupe_system_run(the_system, 1, NULL), TROUPE_OK);
+        }
+        late += state_of(b.ref) != TROUPE_STATE_SUSPENDED ? 1 : 0;
+        troupe_system_request_stop(the_system);
+        for (int i = 0; i < 10; i++) {
+            status = troupe_system_run(the_system, 0, NULL);
+        }
+        cr_assert_eq(status, TROUPE_E_CLOSED);
+        journal[0] = '\0';
+    }
+    cr_assert_gt(late, 0);
 }
 
 Test(supervision, a_failure_at_the_root_ends_the_system)

@@ -1072,6 +1072,115 @@ Test(fault_memory, events_published)
         &(struct scenario){prepare_nobody, run_events, 20}, &letters);
 }
 
+/* --- failures ---------------------------------------------------------------
+ */
+
+static uint32_t subject_starts;
+static troupe_exit subject_end;
+
+static troupe_status
+start_subject(troupe_self *self, void *state, const void *arg)
+{
+    (void)self;
+    (void)state;
+    (void)arg;
+    subject_starts++;
+    return TROUPE_OK;
+}
+
+static void
+end_subject(troupe_self *self, void *state, const troupe_exit *why)
+{
+    (void)self;
+    (void)state;
+    subject_end = *why;
+}
+
+static void
+leave_subject(troupe_self *self, void *state, const troupe_exit *why)
+{
+    (void)self;
+    (void)state;
+    cr_assert_eq(why->kind, TROUPE_EXIT_FAILED);
+}
+
+static troupe_verdict
+fail_or_stash(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_is(msg, &test_large)) {
+        (void)is_ok(troupe_stash(self));
+        return TROUPE_CONTINUE;
+    }
+    return troupe_fail(self, 5);
+}
+
+static const troupe_actor_type subject_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "subject",
+    .receive = fail_or_stash,
+    .start = start_subject,
+    .stop = end_subject,
+    .restart = leave_subject,
+};
+
+/* With rules, a pause, and a budget that every restart takes some memory of. */
+static void
+run_failures(troupe_system *system)
+{
+    static const troupe_rule rules[] = {
+        {5, 5, TROUPE_DIRECTIVE_RESTART}, {6, 9, TROUPE_DIRECTIVE_STOP}};
+    static const troupe_backoff pause = {
+        .size = sizeof pause, .min_ns = TROUPE_US(1), .max_ns = TROUPE_US(1)};
+    const troupe_supervision how = {.size = sizeof how,
+        .rules = rules,
+        .rule_count = 2,
+        .max_restarts = 200,
+        .backoff = troupe_system_seed(system) != 0 ? &pause : NULL};
+    const troupe_spawn_options options = {
+        .size = sizeof options, .own = &how, .children = &how};
+    troupe_ref ref;
+    uint32_t failed = 0;
+
+    subject_starts = 0;
+    memset(&subject_end, 0xff, sizeof subject_end);
+    if (!is_ok(troupe_system_spawn(system, &subject_type, &options, &ref))) {
+        return;
+    }
+    for (; failed < 40; failed++) {
+        struct test_large payload = {.owned = {&tally.dropped, failed}};
+        uint32_t refused = tally.refused;
+
+        if (troupe_depth(system, ref) == TROUPE_DEPTH_DEAD) {
+            break;
+        }
+        tally.owned++;
+        if (!is_ok(troupe_post(system, ref, &test_large, &payload))) {
+            tally.kept++;
+        }
+        test_run(system);
+        cr_assert_leq(tally.refused, refused + 1);
+        (void)is_ok(troupe_post(system, ref, &test_empty, NULL));
+        test_run(system);
+        if (troupe_system_seed(system) != 0) {
+            cr_assert_eq(
+                troupe_system_advance(system, TROUPE_US(2)), TROUPE_OK);
+        }
+    }
+    if (troupe_depth(system, ref) == TROUPE_DEPTH_DEAD) {
+        cr_assert_eq(subject_end.kind, TROUPE_EXIT_FAILED);
+        cr_assert_eq(subject_end.code, 5);
+        tally.refused++; /* noticed: it ended for want of memory */
+    } else {
+        cr_assert_geq(subject_starts, failed, "told, and restarted");
+    }
+}
+
+Test(fault_memory, failures_and_restarts)
+{
+    fail_each(&(struct scenario){NULL, run_failures, 8});
+}
+
 /* --- mailboxes with rules ------------------------------------------------- */
 
 /* Puts aside what comes while it is shut; what it opens with is empty. */

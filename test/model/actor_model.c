@@ -1644,6 +1644,339 @@ timers(void)
         ticks_dropped, ticks_made);
 }
 
+/* --- failures --------------------------------------------------------------
+ */
+
+/*
+ * A keeper has one or two weak children. A note from sender 0 makes whoever
+ * gets it fail; so does the first one from sender 1. Others are only counted.
+ */
+#define WEAK 2
+
+struct weak {
+    uint32_t number; /* from 1; 0: not started */
+    bool is_failed;
+};
+
+static struct {
+    troupe_supervision how, own;
+    uint32_t children;
+    bool keeps;
+    troupe_ref child[WEAK];
+    uint32_t states[WEAK + 1]; /* alive at a time; the last: the keeper's */
+} family;
+
+static void
+enter_state(struct weak *weak, uint32_t number)
+{
+    MODEL_CHECK(weak->number == 0 && !weak->is_failed, "an old state");
+    weak->number = number;
+    MODEL_CHECK(family.states[number - 1]++ == 0, "two states of %u", number);
+    ledger.started++;
+}
+
+static void
+leave_state(troupe_self *self, void *state, const troupe_exit *why)
+{
+    struct weak *weak = state;
+
+    (void)self;
+    (void)why;
+    MODEL_CHECK(weak->number != 0, "stopped without a start");
+    MODEL_CHECK(
+        family.states[weak->number - 1]-- == 1, "no state of %u", weak->number);
+    weak->number = 0;
+    ledger.stopped++;
+}
+
+/* Why may be the failure of a sibling. */
+static void
+restart_weak(troupe_self *self, void *state, const troupe_exit *why)
+{
+    MODEL_CHECK(why->kind == TROUPE_EXIT_FAILED &&
+                    (family.how.scope == TROUPE_SCOPE_ALL_FOR_ONE ||
+                        troupe_ref_equal(why->actor, troupe_self_ref(self))),
+        "restarted for what has not happened");
+    leave_state(self, state, why);
+}
+
+/* With the state that it had: resumed, or kept while its parent restarts. */
+static bool
+may_go_on(void)
+{
+    return family.how.otherwise == TROUPE_DIRECTIVE_RESUME ||
+           (family.how.otherwise == TROUPE_DIRECTIVE_ESCALATE &&
+               family.keeps) ||
+           family.own.otherwise == TROUPE_DIRECTIVE_RESUME;
+}
+
+static troupe_verdict
+receive_weak(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const struct note *note = troupe_payload(msg, struct note);
+    struct weak *weak = state;
+
+    MODEL_CHECK(
+        (ledger.inside & sink_bit(self)) == 0, "two turns of one actor");
+    MODEL_CHECK(weak->number != 0, "runs without a state");
+    MODEL_CHECK(!weak->is_failed || may_go_on(), "runs on after a failure");
+    ledger.inside |= sink_bit(self);
+    model_step("in_turn");
+    ledger.handled[note->sender]++;
+    ledger.inside &= ~sink_bit(self);
+    if (note->sender == 0 || (note->sender == 1 && note->number == 0)) {
+        weak->is_failed = true;
+        return troupe_fail(self, 1 + (int32_t)note->sender);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static troupe_status
+start_weak(troupe_self *self, void *state, const void *arg)
+{
+    uint32_t number;
+
+    (void)self;
+    memcpy(&number, arg, sizeof number);
+    enter_state(state, number);
+    return TROUPE_OK;
+}
+
+static const troupe_actor_type weak_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "weak",
+    .state_bytes = sizeof(struct weak),
+    .start = start_weak,
+    .receive = receive_weak,
+    .stop = leave_state,
+    .restart = restart_weak,
+};
+
+static troupe_status
+start_keeper(troupe_self *self, void *state, const void *arg)
+{
+    static const char *const names[WEAK] = {"one", "two"};
+
+    (void)arg;
+    enter_state(state, WEAK + 1);
+    for (uint32_t i = 0; i < family.children; i++) {
+        const uint32_t number = i + 1;
+        const troupe_spawn_options options = {.size = sizeof options,
+            .name = names[i],
+            .arg = &number,
+            .arg_bytes = sizeof number};
+        troupe_status status =
+            troupe_spawn(self, &weak_type, &options, &family.child[i]);
+
+        MODEL_CHECK(status == TROUPE_OK || status == TROUPE_E_CLOSED ||
+                        (status == TROUPE_E_EXISTS && family.keeps),
+            "spawn: %s", troupe_status_name(status));
+    }
+    return TROUPE_OK;
+}
+
+static const troupe_actor_type keeper_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "keeper",
+    .state_bytes = sizeof(struct weak),
+    .start = start_keeper,
+    .receive = receive_weak,
+    .stop = leave_state,
+    .restart = restart_weak,
+};
+
+/* The keeper is `manager`; children are there when this returns. */
+static void
+begin_family(uint32_t workers, uint32_t children)
+{
+    troupe_spawn_options options = {.size = sizeof options,
+        .children = &family.how,
+        .own = &family.own,
+        .flags = family.keeps ? (uint32_t)TROUPE_ACTOR_KEEP_CHILDREN : 0};
+
+    family.how.size = family.own.size = sizeof family.how;
+    family.children = children;
+    begin(workers);
+    MODEL_ASSERT(
+        troupe_system_spawn(rt, &keeper_type, &options, &manager) == TROUPE_OK);
+    if (workers == 0) {
+        run_turns(0);
+    }
+    model_await_sleep();
+}
+
+static void
+post_to_first(void *user)
+{
+    uint32_t sender = (uint32_t)(uintptr_t)user;
+
+    post_note(sender, family.child[0], 1);
+}
+
+static void
+post_to_second(void *user)
+{
+    uint32_t sender = (uint32_t)(uintptr_t)user;
+
+    post_note(sender, family.child[1], 1);
+}
+
+static void
+post_to_keeper(void *user)
+{
+    uint32_t sender = (uint32_t)(uintptr_t)user;
+
+    post_note(sender, manager, 1);
+}
+
+/* Nobody waits for ever: whoever is there handles one more. */
+static void
+expect_all_awake(void)
+{
+    uint32_t expected;
+
+    model_await_sleep();
+    expected = ledger.handled[2];
+    for (uint32_t i = 0; i < family.children; i++) {
+        if (troupe_depth(rt, family.child[i]) != TROUPE_DEPTH_DEAD) {
+            post_note(2, family.child[i], 1);
+            expected++;
+        }
+    }
+    if (troupe_depth(rt, manager) != TROUPE_DEPTH_DEAD) {
+        post_note(2, manager, 1);
+        expected++;
+    }
+    model_await_sleep();
+    MODEL_CHECK(ledger.handled[2] == expected, "%u of %u are awake",
+        ledger.handled[2], expected);
+    check_books();
+    finish();
+}
+
+/* It fails, is stopped and gets messages, all at once. */
+static void
+failing(void)
+{
+    memset(&family, 0, sizeof family);
+    family.how.otherwise = (troupe_directive)model_choose(3);
+    begin_family(1 + model_choose(2), 1);
+    actor = family.child[0];
+    run_three(post_some, with(0, 2), stop_now, NULL, post_some, with(1, 2));
+    model_await_sleep();
+    MODEL_ASSERT(troupe_depth(rt, actor) == TROUPE_DEPTH_DEAD);
+    check_messages();
+    expect_all_awake();
+}
+
+/* It fails again and again, and nobody stops it. */
+static void
+failing_on(void)
+{
+    memset(&family, 0, sizeof family);
+    family.how.otherwise = (troupe_directive)model_choose(2);
+    begin_family(1 + model_choose(2), 1);
+    actor = family.child[0];
+    run_three(post_some, with(0, 2), post_some, with(1, 2), NULL, NULL);
+    model_await_sleep();
+    MODEL_CHECK(ledger.handled[0] == 2 && ledger.handled[1] == 2,
+        "%u and %u of 2 were handled", ledger.handled[0], ledger.handled[1]);
+    expect_all_awake();
+}
+
+/* Two at once, each for itself or all for one. */
+static void
+two_fail(void)
+{
+    memset(&family, 0, sizeof family);
+    family.how.scope = (troupe_scope)model_choose(2);
+    family.how.otherwise = (troupe_directive)model_choose(2);
+    begin_family(2, 2);
+    run_three(post_to_first, (void *)0, post_to_second, (void *)1,
+        post_to_first, (void *)2);
+    expect_all_awake();
+}
+
+/* The order for a child and the failure of its parent cross. */
+static void
+parent_fails(void)
+{
+    memset(&family, 0, sizeof family);
+    family.keeps = model_choose(2) != 0;
+    family.own.otherwise = (troupe_directive)model_choose(2);
+    family.how.otherwise = (troupe_directive)model_choose(2);
+    begin_family(2, 1);
+    run_three(post_to_first, (void *)0, post_to_keeper, (void *)1,
+        post_to_first, (void *)2);
+    expect_all_awake();
+}
+
+/* A failure goes up, and what comes down meets another one. */
+static void
+escalates(void)
+{
+    memset(&family, 0, sizeof family);
+    family.keeps = model_choose(2) != 0;
+    family.own.otherwise = (troupe_directive)model_choose(2);
+    family.how.otherwise = TROUPE_DIRECTIVE_ESCALATE;
+    begin_family(2, 2);
+    run_three(post_to_first, (void *)0, post_to_second, (void *)1,
+        model_choose(2) != 0 ? post_to_keeper : post_to_first, (void *)2);
+    expect_all_awake();
+}
+
+/* Children go before a restart, whatever else makes them go. */
+static void
+restart_waits(void)
+{
+    memset(&family, 0, sizeof family);
+    begin_family(1 + model_choose(2), 2);
+    actor = family.child[0];
+    run_three(
+        post_to_keeper, (void *)0, stop_now, NULL, post_to_second, (void *)1);
+    expect_all_awake();
+}
+
+/* The keeper is restarted, and with it the child, which fails in its turn. */
+static void
+fail_in_turn(void *user)
+{
+    (void)user;
+    post_note(0, manager, 1);
+    while (troupe_ref_equal(family.child[0], actor)) {
+        model_relax(MODEL_AT("await_second"));
+    }
+    MODEL_CHECK(family.child[0].index == actor.index, "cell %u, not %u",
+        family.child[0].index, actor.index);
+    post_note(0, family.child[0], 1);
+}
+
+/* Who is told late, when another waits in the cell, looks once for nothing. */
+static void
+tell_late(void)
+{
+    memset(&family, 0, sizeof family);
+    begin_family(1, 1);
+    actor = family.child[0];
+    run_three(fail_in_turn, NULL, stop_now, NULL, stop_now, NULL);
+    model_await_sleep();
+    MODEL_ASSERT(troupe_depth(rt, family.child[0]) == 0);
+    expect_all_awake();
+}
+
+/* No answer comes from a parent that stops, and nobody waits for one. */
+static void
+fail_and_stop_system(void)
+{
+    memset(&family, 0, sizeof family);
+    begin_family(1, model_choose(2));
+    run_three(post_to_keeper, (void *)0, request_stop, NULL, NULL, NULL);
+    model_await_sleep();
+    MODEL_CHECK(troupe_depth(rt, manager) == TROUPE_DEPTH_DEAD,
+        "it waits for an answer");
+    finish();
+}
+
 int
 main(int argc, char **argv)
 {
@@ -1675,6 +2008,14 @@ main(int argc, char **argv)
         {"stop_busy", stop_busy, 2},
         {"delayed", delayed, 2},
         {"timers", timers, 2},
+        {"failing", failing, 4},
+        {"failing_on", failing_on, 3},
+        {"two_fail", two_fail, 4},
+        {"parent_fails", parent_fails, 4},
+        {"escalates", escalates, 4},
+        {"restart_waits", restart_waits, 3},
+        {"tell_late", tell_late, 3},
+        {"fail_and_stop_system", fail_and_stop_system, 2},
     };
 
     model_thread_local(&trp_thread, sizeof trp_thread);

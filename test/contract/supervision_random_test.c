@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/grove.h"
+#include "support/system.h"
+
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * Random trees with random failures in a simulation: a tree, its options and
+ * the order of turns come from one seed. TEST_SEED repeats a run, TEST_TREES
+ * says how many; 100 000 take two minutes.
+ */
+
+static uint64_t
+trees(void)
+{
+    const char *text = getenv("TEST_TREES");
+
+    return text != NULL ? strtoull(text, NULL, 10) : 2000;
+}
+
+static void
+run_part(troupe_system *system, struct test_rng *rng)
+{
+    troupe_status status =
+        troupe_system_run(system, 1 + test_random_below(rng, 40), NULL);
+
+    cr_assert(status == TROUPE_OK || status == TROUPE_E_CLOSED);
+}
+
+static void
+run_all(enum grove_kind kind)
+{
+    uint64_t first = test_seed(), count = trees(), starts = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        struct test_rng rng = {first + i};
+        uint64_t seed = test_random(&rng) | 1;
+        troupe_system *system = test_open_driven(seed);
+        struct grove *grove = grove_plant(system, first + i, kind);
+
+        for (uint32_t j = 0; j < 8; j++) {
+            run_part(system, &rng);
+            grove_watch(grove, &rng, 3);
+            grove_shake(grove, &rng, test_random_below(&rng, 6));
+            if (test_random_below(&rng, 4) == 0) {
+                cr_assert_eq(
+                    troupe_system_advance(system, TROUPE_US(500)), TROUPE_OK);
+            }
+        }
+        if (kind == GROVE_LIVING) {
+            test_run(system);
+            while (!grove_is_awake(grove)) {
+                cr_assert_lt(troupe_now_ns(system), TROUPE_S(100),
+                    "suspended for ever, seed %llu",
+                    (unsigned long long)(first + i));
+                cr_assert_eq(
+                    troupe_system_advance(system, TROUPE_S(1)), TROUPE_OK);
+            }
+            test_run(system);
+            grove_call_all(grove);
+            test_run(system);
+            grove_check_all(grove);
+        } else if (test_random_below(&rng, 2) == 0) {
+            troupe_system_request_stop(system);
+            run_part(system, &rng);
+        }
+        cr_assert_eq(troupe_system_stop(system), TROUPE_OK);
+        grove_check_notices(grove);
+        test_close(system);
+        starts += grove_starts(grove);
+        grove_free(grove);
+    }
+    (void)fprintf(stderr, "%llu trees, %llu starts\n",
+        (unsigned long long)count, (unsigned long long)starts);
+}
+
+Test(supervision_random, who_has_no_end_is_there_in_the_end)
+{
+    run_all(GROVE_LIVING);
+}
+
+Test(supervision_random, who_may_end_leaves_nothing_behind)
+{
+    run_all(GROVE_MORTAL);
+}
