@@ -123,6 +123,7 @@ bench_init(struct bench *bench, const struct bench_settings *settings)
     options.name = "bench";
     options.workers = settings->workers;
     options.mailbox_warn = TROUPE_WARN_NEVER; /* rows fill them on purpose */
+    options.log.max_level = TROUPE_LOG_ERROR; /* and one fails on purpose */
     options.stop_grace_ns = REST_LIMIT_NS; /* a million actors may be alive */
     bench->scale = settings->scale;
     bench_must(troupe_system_create(&options, &bench->system),
