@@ -17,6 +17,7 @@
     X(chameneos, bench_chameneos, "messages", "100 creatures, 2M meetings")    \
     X(dict, bench_dict, "messages", "20 clients x 100k requests, 10% writes")  \
     X(bndbuf, bench_bndbuf, "messages", "buffer of 50, 40 + 40 actors x 10k")  \
+    X(ask, bench_ask, "messages", "1 asker, 1 server, 300k asks in a row")     \
     X(fjcreate, bench_fjcreate, "actors", "1M actors, 1 message each")         \
     X(churn, bench_churn, "actors", "1M actors, 100 alive, 1 reply each")      \
     X(fib, bench_fib, "messages", "fib(27), an actor per call")                \

@@ -33,7 +33,8 @@ TROUPE_BEGIN_DECLS
     X(dropped_throttle, COUNTER, "dropped: beyond the throttle")               \
     X(restarted, COUNTER, "times an actor got a new state")                    \
     X(cancelled, COUNTER, "notices, timers nobody waits for any more")         \
-    X(timers, GAUGE, "timers and delayed messages that are pending")
+    X(timers, GAUGE, "timers and delayed messages that are pending")           \
+    X(asks, GAUGE, "operations that have not ended")
 
 typedef struct troupe_counters {
     size_t size; /* TROUPE_OPTIONS(troupe_counters): how much to fill */

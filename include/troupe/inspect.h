@@ -10,6 +10,7 @@ typedef enum troupe_actor_state {
     TROUPE_STATE_STARTING = 0,
     TROUPE_STATE_RUNNING = 1,
     TROUPE_STATE_SUSPENDED = 2, /* it has failed, or one above it has */
+    TROUPE_STATE_AWAITING = 3,  /* parked by troupe_await() */
     TROUPE_STATE_STOPPING = 4
 } troupe_actor_state;
 

@@ -3,6 +3,7 @@
 #define TROUPE_RETRY_H
 
 #include <troupe/backoff.h>
+#include <troupe/result.h>
 
 TROUPE_BEGIN_DECLS
 
@@ -23,6 +24,30 @@ typedef struct troupe_retry_options {
     troupe_should_retry_fn should_retry; /* NULL = always */
     void *user;
 } troupe_retry_options;
+
+/*
+ * Starts attempt `attempt` with any call that takes `then` and `ticket`, and
+ * passes both on unchanged. `payload` is the runtime's copy, the same for each:
+ *
+ *     return troupe_ask(self, db, &query_type, payload, TROUPE_MS(50), then,
+ *         ticket);
+ */
+typedef troupe_status (*troupe_attempt_fn)(troupe_self *self, void *state,
+    uint32_t attempt, const void *payload, troupe_continuation then,
+    troupe_ticket *ticket) TROUPE_NOEXCEPT;
+
+/*
+ * Inside: without blocking; `then` gets the first success, or the outcome of
+ * the last attempt; E_TIMEOUT at the deadline, or when no time is left for the
+ * pause before a further attempt. The end of the whole cancels an attempt that
+ * runs. An attempt that cannot begin has failed with that status; one that was
+ * cancelled is the last. `payload` is copied (types without drop); with a NULL
+ * `type` there is none. The hooks run in turns of this actor.
+ */
+TROUPE_API TROUPE_NODISCARD troupe_status troupe_retry(troupe_self *self,
+    const troupe_retry_options *options, troupe_attempt_fn attempt,
+    const troupe_msg_type *type, const void *payload, troupe_continuation then,
+    troupe_ticket *ticket);
 
 /*
  * Outside: blocks this thread, needs no system. The attempt answers 0 for

@@ -2,7 +2,7 @@
 #ifndef TROUPE_STOP_H
 #define TROUPE_STOP_H
 
-#include <troupe/actor.h>
+#include <troupe/result.h>
 
 TROUPE_BEGIN_DECLS
 
@@ -24,6 +24,16 @@ TROUPE_API troupe_status troupe_post_stop(
     troupe_system *system, troupe_ref whom);
 TROUPE_API troupe_status troupe_post_stop_now(
     troupe_system *system, troupe_ref whom);
+
+/*
+ * troupe_stop with a deadline, then troupe_stop_now. The result is TROUPE_OK
+ * (gone in time, or gone before) or TROUPE_E_TIMEOUT (the hard stop was sent).
+ * If the operation is cancelled, or the actor that started it ends, `whom`
+ * stops all the same, as by troupe_stop.
+ */
+TROUPE_API TROUPE_NODISCARD troupe_status troupe_stop_gracefully(
+    troupe_self *self, troupe_ref whom, uint64_t timeout_ns,
+    troupe_continuation then, troupe_ticket *ticket);
 
 /*
  * troupe_stop for all of them, then blocks a foreign thread until they have

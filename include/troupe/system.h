@@ -48,6 +48,7 @@ typedef struct troupe_system_options {
     uint32_t mailbox_warn;   /* TROUPE_MAILBOX_WARN; or TROUPE_WARN_NEVER */
     uint32_t stash_capacity; /* TROUPE_STASH_CAPACITY */
     size_t stack_bytes;      /* of our threads; 0 = 1 MiB */
+    uint64_t ask_timeout_ns; /* TROUPE_ASK_TIMEOUT_MS */
     uint64_t stop_grace_ns;  /* TROUPE_STOP_GRACE_MS */
     uint64_t seed;           /* TROUPE_SEED; driven: order of turns */
     const char *cgroup_root; /* for tests; NULL = /sys/fs/cgroup */

@@ -17,8 +17,10 @@
 
 /* actors */
 #include <troupe/actor.h>
+#include <troupe/ask.h>
 #include <troupe/exit.h>
 #include <troupe/mailbox.h>
+#include <troupe/result.h>
 #include <troupe/send.h>
 #include <troupe/stash.h>
 #include <troupe/stop.h>

@@ -51,6 +51,12 @@ troupe_ref_key(troupe_ref ref)
     return (TROUPE_CAST(uint64_t, ref.generation) << 32) | ref.index;
 }
 
+/* An operation of this actor that has not ended yet; all-zero = none. Frozen.
+ */
+typedef struct troupe_ticket {
+    uint64_t id;
+} troupe_ticket;
+
 /* Durations are nanoseconds on the monotonic clock and end in `_ns`. */
 #define TROUPE_US(n) (TROUPE_CAST(uint64_t, n) * UINT64_C(1000))
 #define TROUPE_MS(n) (TROUPE_CAST(uint64_t, n) * UINT64_C(1000000))

@@ -2,6 +2,7 @@
 #include "actor/cell.h"
 
 #include "actor/mailbox.h"
+#include "actor/op.h"
 #include "actor/registry.h"
 #include "actor/rules.h"
 #include "actor/supervise.h"
@@ -54,6 +55,7 @@ commit_cold(struct trp_core *core, uint32_t index)
 static void
 free_extra(struct trp_core *core, struct trp_extra *extra)
 {
+    trp_asker_free(core, extra->asker);
     trp_heap_free(&core->heap, extra->name,
         extra->name != NULL ? extra->name_bytes + 1 : 0);
     trp_timers_free(core, extra->timers);
@@ -585,6 +587,7 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
         waiting = leave_tree(core, parent, index);
     }
     if (extra != NULL) {
+        trp_ops_bury(core, local, cold, extra);
         trp_watch_tell(core, local, cold, extra, exit);
         trp_watch_end(core, local, &extra->watching);
         if (extra->subscriptions != NULL) {

@@ -65,6 +65,7 @@ enum {                              /* trp_cell.flags */
     TRP_CELL_HELD = 1u << 11,       /* one above it has failed */
     TRP_CELL_RESTARTING = 1u << 12, /* the old state is about to go */
     TRP_CELL_TIMEOUT = 1u << 13,    /* a receive timeout: actor/timers.h */
+    TRP_CELL_AWAITING = 1u << 14,   /* an operation: actor/op.h */
     /* handles no messages: see actor/supervise.h */
     TRP_CELL_SUSPENDED = TRP_CELL_FAILED | TRP_CELL_HELD | TRP_CELL_RESTARTING
 };
@@ -156,8 +157,10 @@ struct trp_extra {
     struct trp_extra *same_hash;
     /* under the cell's lock */
     struct trp_watch *watchers;
+    struct trp_op *held; /* asks that it has handled and not answered */
     /* owner of S */
     struct trp_watching watching;
+    struct trp_asker *asker;                /* actor/op.h; NULL: none yet */
     struct trp_subscription *subscriptions; /* system/events.h */
     struct trp_timers *timers;              /* actor/timers.h */
     troupe_behaviour_fn *stack;             /* below the current one */

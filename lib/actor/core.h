@@ -7,7 +7,7 @@
  * the two have one address: trp_core_of() is the only place that knows.
  */
 
-#include <troupe/actor.h>
+#include <troupe/ask.h>
 #include <troupe/deadletter.h>
 #include <troupe/supervision.h>
 
@@ -15,9 +15,11 @@
 #include "queue/ring.h"
 #include "sched/worker.h"
 
+struct trp_asker;
 struct trp_box;
 struct trp_cell;
 struct trp_cold;
+struct trp_op;
 struct trp_subscription;
 
 /* What an event about an actor tells. */
@@ -35,7 +37,8 @@ struct trp_life {
     X(dropped)                                                                 \
     X(dead)                                                                    \
     X(cancelled)                                                               \
-    X(stops) /* in line, less those taken out: in no public column */          \
+    X(stops)   /* in line, less those taken out: in no public column */        \
+    X(answers) /* that wait in operations: in no public column */              \
     X(started)                                                                 \
     X(stopped)                                                                 \
     X(restarted)                                                               \
@@ -58,9 +61,10 @@ struct trp_current {
     uint32_t spent;        /* TRP_SPENT_* */
 };
 
-#define TRP_SPENT_TAKEN 1u /* the message is the user's, or another actor's */
-#define TRP_SPENT_MOVED 2u /* what the payload owned went elsewhere */
-#define TRP_SPENT_AWAY 4u  /* taken, and not by the user: it may be freed */
+#define TRP_SPENT_TAKEN 1u  /* the message is the user's, or another actor's */
+#define TRP_SPENT_MOVED 2u  /* what the payload owned went elsewhere */
+#define TRP_SPENT_AWAY 4u   /* taken, and not by the user: it may be freed */
+#define TRP_SPENT_PASSED 8u /* taken, and sent to who is to answer it */
 
 /* One callback at a time runs on a worker; this is its `self`. */
 struct troupe_self {
@@ -73,11 +77,17 @@ struct troupe_self {
     struct trp_current current;    /* the message of this turn */
     int32_t code;                  /* of troupe_fail() */
     bool code_is_set;
-    uint8_t after; /* TRP_AFTER_*: what the turn has to look at */
+    uint8_t after;        /* TRP_AFTER_*: what the turn has to look at */
+    bool in_then;         /* a continuation: what is current is no message */
+    troupe_ticket awaits; /* of troupe_await() */
 };
 
 #define TRP_AFTER_SELF 1u  /* sent to itself */
 #define TRP_AFTER_RULES 2u /* has rules or a timeout that it had not */
+#define TRP_AFTER_OPS 4u   /* has ended an operation, or awaits one */
+
+/* What troupe_await() returns: for the turn only. */
+#define TRP_VERDICT_AWAIT 4u
 
 /* The actor layer's part of a worker. Its thread only, but for the books. */
 struct trp_local {
@@ -87,6 +97,8 @@ struct trp_local {
     struct trp_pool_cache segments;
     struct trp_pool_cache messages;
     struct trp_pool_cache cells;
+    struct trp_pool_cache ops;
+    struct trp_quick_clock clock;
 };
 
 struct trp_registry_table;
@@ -98,12 +110,16 @@ struct trp_core {
     struct trp_pool messages; /* boxes up to 2 KiB */
     struct trp_pool rules;    /* of mailboxes; kept: senders may come late */
     struct trp_pool delayed;  /* messages; kept: ids outlive them */
+    struct trp_pool ops;      /* kept: answers may come late; actor/op.h */
+    struct trp_pool askers;   /* kept: so may their alarms */
     struct trp_cold *cold;    /* parallel to the cells */
     size_t cold_bytes;        /* reserved */
     struct trp_heap heap;
     struct trp_local *locals;       /* one per worker */
-    struct trp_pool_cache **caches; /* three lists, one per pool */
+    struct trp_pool_cache **caches; /* four lists, one per pool */
     uint32_t first_generation;
+    uint32_t op_keys[4];
+    uint64_t ask_timeout_ns;
     uint32_t throughput;
     uint32_t stash_capacity;
     uint32_t deep_from; /* at this depth one more message is worth a warning */

@@ -33,6 +33,10 @@ enum trp_claim trp_mailbox_push_deep(struct trp_core *core,
     struct trp_local *local, struct trp_cell *cell, uint32_t generation,
     const struct trp_item *item);
 
+/* The same for what is no cell: actor/op.h. */
+troupe_status trp_promise_deliver(struct trp_core *core,
+    struct trp_local *local, troupe_ref to, const struct trp_item *item);
+
 /* S is ours: makes the owner run. `local` NULL: a foreign thread. */
 TRP_INLINE void
 trp_mailbox_wake(
@@ -60,7 +64,7 @@ trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
     enum trp_claim claim;
 
     if (TRP_UNLIKELY(!trp_ref_is_possible(core, to))) {
-        return TROUPE_E_DEAD;
+        return trp_promise_deliver(core, local, to, item);
     }
     cell = trp_cell_at(core, to.index);
     claim = trp_ring_push(&core->segments, &cell->ring, &cell->generation,

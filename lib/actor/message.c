@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/message.h"
 
+#include "actor/op.h"
+
 #include <string.h>
 
 /* Boxes up to 64 << 5 bytes come from the pool, larger ones from the heap. */
@@ -223,7 +225,8 @@ void
 trp_item_from_box(struct trp_item *item, struct trp_box *box)
 {
     item->mark = (uint64_t)(uintptr_t)box->msg.type | TRP_MARK_BOXED |
-                 (box->msg.type->drop != NULL ? TRP_MARK_DROP : 0);
+                 (box->msg.type->drop != NULL ? TRP_MARK_DROP : 0) |
+                 (trp_ref_is_promise(box->msg.sender) ? TRP_MARK_ASK : 0);
     item->sender = trp_ref_pack(box->msg.sender);
     item->payload[0] = (uint64_t)(uintptr_t)box;
     item->payload[1] = 0;
@@ -317,6 +320,12 @@ trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
         .reason = reason,
         .replays = replay != NULL ? replay->replays : 0};
 
+    if (trp_ref_is_promise(msg->sender)) { /* nobody will answer it */
+        (void)trp_promise_fail(core, local, msg->sender, TROUPE_E_DEAD);
+    }
+    if (trp_ref_is_promise(recipient)) { /* no memory for the answer */
+        (void)trp_promise_fail(core, local, recipient, TROUPE_E_NOMEM);
+    }
     core->on_dead_letter(core, local, &letter, box);
     if (core->dead_letter.fn != NULL &&
         !trp_is_inside(trp_thread.in_hook, core)) {
@@ -355,6 +364,8 @@ troupe_dead_reason_name(troupe_dead_reason reason)
         return "unhandled";
     case TROUPE_DEAD_STASH:
         return "stash";
+    case TROUPE_DEAD_LATE:
+        return "late";
     case TROUPE_DEAD_NO_SENDER:
         return "no_sender";
     }

@@ -5,10 +5,11 @@
 /*
  * How a message lies in a ring slot.
  *
- *     mark  58      57      56     55     54       53    52   48 47     0
- *         +-------+--------+------+------+---------+-------+--------+------+
- *         | TIMER | NOTICE | SKIP | DROP | CONTROL | BOXED | length | type |
- *         +-------+--------+------+------+---------+-------+--------+------+
+ *     mark  59    58      57      56     55     54       53    52   48 47     0
+ *         +-----+-------+--------+------+------+---------+-------+--------+------+
+ *         | ASK | TIMER | NOTICE | SKIP | DROP | CONTROL | BOXED | length |
+ * type |
+ *         +-----+-------+--------+------+------+---------+-------+--------+------+
  *     sender  the packed ref
  *     payload up to 16 bytes, or a pointer to a box
  *
@@ -27,8 +28,13 @@
 #define TRP_MARK_SKIP (UINT64_C(1) << 56)    /* no message: a ticket, rules.h */
 #define TRP_MARK_NOTICE (UINT64_C(1) << 57)  /* of a death: watch.h */
 #define TRP_MARK_TIMER (UINT64_C(1) << 58)   /* its box is a timer: timers.h */
+#define TRP_MARK_ASK (UINT64_C(1) << 59)     /* its sender is a promise */
 #define TRP_MARK_SPECIAL                                                       \
-    (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP | TRP_MARK_NOTICE)
+    (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP | TRP_MARK_NOTICE |     \
+        TRP_MARK_ASK)
+
+/* A ref with this bit names no cell, but an operation: actor/op.h. */
+#define TRP_PROMISE_INDEX (UINT32_C(1) << 31)
 
 #define TRP_INLINE_BYTES 16u
 
@@ -103,6 +109,12 @@ trp_item_copy(struct trp_item *item, const void *payload, size_t bytes)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
     "trp_item_copy() assembles little-endian words");
 
+static inline bool
+trp_ref_is_promise(troupe_ref ref)
+{
+    return TRP_UNLIKELY((ref.index & TRP_PROMISE_INDEX) != 0);
+}
+
 /* For people. */
 static inline const char *
 trp_type_name(const troupe_msg_type *type)
@@ -115,6 +127,18 @@ static inline struct trp_box *
 trp_item_box_or_null(const struct trp_item *item)
 {
     return (item->mark & TRP_MARK_BOXED) != 0 ? trp_item_box(item) : NULL;
+}
+
+/*
+ * Word by word: a load of 16 bytes waits for the stores of 8 that made them.
+ */
+static inline void
+trp_item_assign(struct trp_item *to, const struct trp_item *from)
+{
+    to->mark = from->mark;
+    to->sender = from->sender;
+    to->payload[0] = from->payload[0];
+    to->payload[1] = from->payload[1];
 }
 
 /* The view that a behaviour gets. `item` must outlive it. */

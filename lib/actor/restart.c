@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/restart.h"
 
+#include "actor/op.h"
 #include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/supervise.h"
@@ -114,6 +115,9 @@ trp_restart_continue(struct troupe_self *self, struct trp_cell *cell)
     bool keeps = keeps_children(self, cell);
     troupe_exit cause;
 
+    if (!trp_ops_end(self, cell)) {
+        return; /* who is writing the answer sets L */
+    }
     if (!keeps && trp_has_children(core, cell)) {
         return; /* the last one sets L */
     }

@@ -2,6 +2,7 @@
 #include "actor/rules.h"
 
 #include "actor/mailbox.h"
+#include "actor/op.h"
 #include "actor/timers.h"
 #include "actor/watch.h"
 #include "base/clock.h"
@@ -168,6 +169,9 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
     }
     trp_item_view(item, &view);
     trp_book(core, local, dropped, 1);
+    if (trp_ref_is_promise(view.sender)) {
+        (void)trp_promise_fail(core, local, view.sender, TROUPE_E_FULL);
+    }
     switch (reason) {
     case TROUPE_DROP_NEW:
         trp_book(core, local, dropped_new, 1);

@@ -11,35 +11,13 @@
  * and as refused if it was. The other ways to send are in send_more.c.
  */
 
-/* Fits into the slot, owns nothing, is well-formed: no need to ask further. */
-TRP_INLINE bool
-is_plain(const troupe_msg_type *type, const void *payload, size_t bytes)
-{
-    return TRP_LIKELY(bytes <= TRP_INLINE_BYTES && type->drop == NULL &&
-                      type->size >= sizeof *type &&
-                      type->tag - 1 < TROUPE_TAG_RESERVED - 1 &&
-                      (payload != NULL) == (bytes != 0) &&
-                      (type->bytes == 0 || type->bytes == bytes) &&
-                      ((uintptr_t)type & ~(uintptr_t)TRP_MARK_TYPE) == 0);
-}
-
-TRP_INLINE void
-make_plain(struct trp_item *item, const troupe_msg_type *type,
-    const void *payload, size_t bytes, troupe_ref sender)
-{
-    item->mark = (uint64_t)(uintptr_t)type | (uint64_t)bytes
-                                                 << TRP_MARK_LENGTH_SHIFT;
-    item->sender = trp_ref_pack(sender);
-    trp_item_copy(item, payload, bytes);
-}
-
 TRP_INLINE troupe_status
 send_plain(struct troupe_self *self, troupe_ref to, const troupe_msg_type *type,
     const void *payload, size_t bytes)
 {
     struct trp_item item;
 
-    make_plain(&item, type, payload, bytes, self->ref);
+    trp_make_plain(&item, type, payload, bytes, self->ref);
     trp_count(&self->local->books.sent, 1);
     self->after |= (uint8_t)(trp_cell_at(self->core, to.index) == self->cell);
     return trp_mailbox_deliver(self->core, self->local, to, &item);
@@ -63,7 +41,7 @@ troupe_send(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
     const void *payload)
 {
     if (TRP_LIKELY(self != NULL && type != NULL &&
-                   is_plain(type, payload, type->bytes) && to.index != 0)) {
+                   trp_is_plain(type, payload, type->bytes) && to.index != 0)) {
         troupe_status status = send_plain(self, to, type, payload, type->bytes);
 
         if (TRP_UNLIKELY(status != TROUPE_OK)) {
@@ -83,7 +61,7 @@ troupe_tell(troupe_self *self, troupe_ref to, const troupe_msg_type *type,
     const void *payload)
 {
     if (TRP_LIKELY(self != NULL && type != NULL &&
-                   is_plain(type, payload, type->bytes) && to.index != 0)) {
+                   trp_is_plain(type, payload, type->bytes) && to.index != 0)) {
         troupe_status status = send_plain(self, to, type, payload, type->bytes);
 
         if (TRP_UNLIKELY(status != TROUPE_OK)) {

@@ -14,8 +14,31 @@ struct trp_sending {
     const char *call;
     troupe_ref to;
     troupe_ref sender;
+    uint64_t mark;  /* more of the item's */
     bool is_closed; /* the system is: a tell is a dead letter */
 };
+
+/* Fits into the slot, owns nothing, is well-formed: no need to ask further. */
+TRP_INLINE bool
+trp_is_plain(const troupe_msg_type *type, const void *payload, size_t bytes)
+{
+    return TRP_LIKELY(bytes <= TRP_INLINE_BYTES && type->drop == NULL &&
+                      type->size >= sizeof *type &&
+                      type->tag - 1 < TROUPE_TAG_RESERVED - 1 &&
+                      (payload != NULL) == (bytes != 0) &&
+                      (type->bytes == 0 || type->bytes == bytes) &&
+                      ((uintptr_t)type & ~(uintptr_t)TRP_MARK_TYPE) == 0);
+}
+
+TRP_INLINE void
+trp_make_plain(struct trp_item *item, const troupe_msg_type *type,
+    const void *payload, size_t bytes, troupe_ref sender)
+{
+    item->mark = (uint64_t)(uintptr_t)type | (uint64_t)bytes
+                                                 << TRP_MARK_LENGTH_SHIFT;
+    item->sender = trp_ref_pack(sender);
+    trp_item_copy(item, payload, bytes);
+}
 
 /* Copies the payload into an item, or a box. E_INVALID, E_NOMEM. */
 troupe_status trp_send_make(const struct trp_sending *sending,
@@ -45,6 +68,10 @@ troupe_status trp_send_check_owned(
 troupe_status trp_send_owned(
     const struct trp_sending *sending, troupe_msg *msg);
 void trp_send_owned_tell(const struct trp_sending *sending, troupe_msg *msg);
+
+/* What the payload of a copy that was refused owns goes all the same. */
+void trp_send_lose(const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload, size_t bytes);
 
 /* Why a refused tell has nobody to handle it. */
 troupe_dead_reason trp_send_reason(troupe_ref to, troupe_status status);
@@ -83,6 +110,9 @@ troupe_status trp_fan_begin(struct trp_fan *fan,
 troupe_status trp_fan_to(struct trp_fan *fan, troupe_ref to);
 void trp_fan_end(struct trp_fan *fan);
 
+/* All but the sender. */
+void trp_send_failure_item(
+    struct trp_item *item, const troupe_failure *failure);
 /* Payload of TROUPE_TAG_FAILURE. */
 void trp_send_failure(const struct trp_sending *sending, int32_t code);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/send.h"
 
+#include "actor/op.h"
+
 #include <string.h>
 
 /* Sends that box, own, fan out or come from outside; see send.c. */
@@ -213,6 +215,7 @@ trp_send_copy(const struct trp_sending *sending, const troupe_msg_type *type,
         return status; /* a mistake in the program: nothing was attempted */
     }
     if (status == TROUPE_OK) {
+        item.mark |= sending->mark;
         status = trp_mailbox_deliver(
             sending->core, sending->local, sending->to, &item);
         if (status == TROUPE_OK) {
@@ -231,6 +234,9 @@ trp_send_copy(const struct trp_sending *sending, const troupe_msg_type *type,
 troupe_dead_reason
 trp_send_reason(troupe_ref to, troupe_status status)
 {
+    if (trp_ref_is_promise(to) && status == TROUPE_E_DEAD) {
+        return TROUPE_DEAD_LATE;
+    }
     if (troupe_ref_is_none(to)) {
         return TROUPE_DEAD_NO_SENDER;
     }
@@ -262,6 +268,15 @@ deliver(const struct trp_sending *sending, const struct trp_item *item)
     return sending->is_closed ? TROUPE_E_CLOSED
                               : trp_mailbox_deliver(sending->core,
                                     sending->local, sending->to, item);
+}
+
+void
+trp_send_lose(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload, size_t bytes)
+{
+    if (type->drop != NULL && trp_send_move_on(sending, type, payload, bytes)) {
+        type->drop((void *)(uintptr_t)payload, bytes);
+    }
 }
 
 void
@@ -306,6 +321,14 @@ static const troupe_msg_type failure_type = {sizeof(troupe_msg_type), "failure",
 _Static_assert(sizeof(troupe_failure) <= TRP_INLINE_BYTES, "needs no memory");
 
 void
+trp_send_failure_item(struct trp_item *item, const troupe_failure *failure)
+{
+    item->mark = (uint64_t)(uintptr_t)&failure_type |
+                 (uint64_t)sizeof *failure << TRP_MARK_LENGTH_SHIFT;
+    trp_item_copy(item, failure, sizeof *failure);
+}
+
+void
 trp_send_failure(const struct trp_sending *sending, int32_t code)
 {
     const troupe_failure failure = {TROUPE_E_FAILED, code};
@@ -317,10 +340,8 @@ trp_send_failure(const struct trp_sending *sending, int32_t code)
     if (check_sender(sending) != TROUPE_OK) {
         return;
     }
-    item.mark = (uint64_t)(uintptr_t)&failure_type |
-                (uint64_t)sizeof failure << TRP_MARK_LENGTH_SHIFT;
+    trp_send_failure_item(&item, &failure);
     item.sender = trp_ref_pack(sending->sender);
-    trp_item_copy(&item, &failure, sizeof failure);
     trp_book(sending->core, sending->local, sent, 1);
     status = deliver(sending, &item);
     if (status != TROUPE_OK) {
@@ -349,6 +370,22 @@ trp_send_check_owned(const struct trp_sending *sending, const troupe_msg *msg)
     return TROUPE_OK;
 }
 
+/* Somebody else is to answer it: our death does not matter any more. */
+static void
+pass_on(const struct trp_sending *sending)
+{
+    struct trp_current *current = sending->current != NULL ? sending->current
+                                  : sending->local != NULL
+                                      ? &sending->local->self.current
+                                      : NULL;
+
+    trp_op_unhold(sending->core, sending->sender);
+    if (current != NULL && current->msg != NULL &&
+        current->item->sender == trp_ref_pack(sending->sender)) {
+        current->spent |= TRP_SPENT_PASSED;
+    }
+}
+
 troupe_status
 trp_send_owned(const struct trp_sending *sending, troupe_msg *msg)
 {
@@ -366,6 +403,9 @@ trp_send_owned(const struct trp_sending *sending, troupe_msg *msg)
     msg->sender = sending->sender;
     trp_item_from_box(&item, trp_box_of(msg));
     trp_book(sending->core, sending->local, sent, 1);
+    if (trp_ref_is_promise(sending->sender) && sending->mark == 0) {
+        pass_on(sending);
+    }
     status =
         trp_mailbox_deliver(sending->core, sending->local, sending->to, &item);
     if (status != TROUPE_OK) {
@@ -451,7 +491,7 @@ troupe_take(troupe_self *self, troupe_msg **msg)
     if (box == NULL) {
         return TROUPE_E_NOMEM;
     }
-    box->msg.sender = self->current.msg->sender;
+    box->msg.sender = trp_ref_unpack(self->current.item->sender);
     self->current.spent |= TRP_SPENT_TAKEN;
     *msg = &box->msg;
     return TROUPE_OK;

@@ -31,10 +31,13 @@ troupe_stash(troupe_self *self)
     struct trp_order_entry entry;
     bool is_custom;
 
-    if (self == NULL || self->current.msg == NULL || self->current.spent != 0) {
+    if (self == NULL || self->current.msg == NULL || self->current.spent != 0 ||
+        self->in_then) {
         return trp_refuse(TROUPE_E_STATE, call, "self",
             "has no message to stash", "%s",
-            self == NULL || self->current.msg == NULL ? "none" : "given away");
+            self == NULL || self->current.msg == NULL ? "none"
+            : self->in_then                           ? "an answer"
+                                                      : "given away");
     }
     rules = trp_rules_own(self);
     if (rules == NULL) {

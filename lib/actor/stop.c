@@ -2,6 +2,7 @@
 #include "actor/stop.h"
 
 #include "actor/mailbox.h"
+#include "actor/op.h"
 #include "actor/rules.h"
 #include "actor/timers.h"
 #include "actor/watch.h"
@@ -195,6 +196,10 @@ trp_stop_continue(
     troupe_exit exit;
 
     trp_cursor_publish(cursor, &cell->ring);
+    if (TRP_UNLIKELY(!trp_ops_end(self, cell))) {
+        trp_submit_stalled(self->worker, &cell->task);
+        return;
+    }
     while (trp_has_children(core, cell)) {
         if (wait_for_children(core, cell)) {
             return;

@@ -2,6 +2,7 @@
 #include "actor/turn.h"
 
 #include "actor/mailbox.h"
+#include "actor/op.h"
 #include "actor/park.h"
 #include "actor/restart.h"
 #include "actor/rules.h"
@@ -23,6 +24,8 @@
  * touched: another worker may run it, or have freed it.
  */
 
+/* Continuations in a row before others have their turn. */
+#define THEN_MOST 64u
 /* What a turn may take before its length is changed. */
 #define SHORT_NS 5000
 #define LONG_NS 20000
@@ -45,8 +48,10 @@ struct turn {
 
 enum next { NEXT_GO_ON, NEXT_GONE };
 
+/* Handles no messages; what it waits for comes with L. */
+#define WAITING (TRP_CELL_SUSPENDED | TRP_CELL_AWAITING)
 /* Looks up before the first message. */
-#define UNUSUAL (TRP_CELL_STARTING | TRP_CELL_STOPPING | TRP_CELL_SUSPENDED)
+#define UNUSUAL (TRP_CELL_STARTING | TRP_CELL_STOPPING | WAITING)
 /* Has another loop than most. */
 #define SLOWER (TRP_CELL_RULED | TRP_CELL_TIMEOUT)
 /* Decided when their turn has come; may come to nothing. */
@@ -237,11 +242,13 @@ look_again_later(struct turn *turn)
     trp_submit_last(turn->self->worker, &turn->cell->task);
 }
 
+static enum next run_ops(struct turn *turn, struct trp_asker *asker);
+
 /*
- * K or L is set, or the actor is new, stopping or suspended. It goes on when it
- * may handle messages.
+ * K or L is set, or the actor is new, stopping, suspended or awaits something.
+ * It goes on when it may handle messages.
  */
-TRP_COLD static enum next
+__attribute__((noinline)) static enum next
 look_up(struct turn *turn)
 {
     struct trp_ring *ring = &turn->cell->ring;
@@ -280,6 +287,13 @@ again:
         return NEXT_GONE;
     }
     if (!has_flag(turn, TRP_CELL_SUSPENDED)) {
+        struct trp_asker *asker = trp_asker_of(turn->core, turn->cell);
+
+        if (asker != NULL && run_ops(turn, asker) == NEXT_GONE) {
+            return NEXT_GONE;
+        }
+    }
+    if (!has_flag(turn, WAITING)) {
         return NEXT_GO_ON;
     }
     rest(turn);
@@ -333,6 +347,14 @@ judge(struct turn *turn, troupe_verdict verdict, const troupe_msg *view)
 {
     struct troupe_self *self = turn->self;
 
+    if ((uint32_t)verdict == TRP_VERDICT_AWAIT) {
+        struct trp_op *op = trp_op_find(self, self->awaits);
+
+        if (op != NULL) {
+            trp_op_await(self, op);
+            return NEXT_GO_ON;
+        }
+    }
     switch (verdict) {
     case TROUPE_CONTINUE:
         return NEXT_GO_ON;
@@ -375,11 +397,67 @@ show(struct turn *turn, struct trp_item *item, struct trp_watching **watching,
     return true;
 }
 
+/* What is left of a message goes, and its handler's word is heeded. */
+TRP_INLINE enum next
+conclude(struct turn *turn, struct trp_item *item,
+    struct trp_watching *watching, troupe_verdict verdict, troupe_msg *view)
+{
+    if (TRP_UNLIKELY(
+            verdict == TROUPE_UNHANDLED && !is_death_pact(turn, view))) {
+        if ((turn->self->current.spent & TRP_SPENT_MOVED) != 0) {
+            view->payload = NULL; /* somebody else's now */
+            view->bytes = 0;
+        }
+        leave_unhandled(turn, view); /* shows the payload */
+        verdict = TROUPE_CONTINUE;
+    }
+    if (TRP_UNLIKELY(watching != NULL ||
+                     (item->mark & (TRP_MARK_BOXED | TRP_MARK_DROP)) != 0)) {
+        settle(turn, item, watching);
+    }
+    return TRP_LIKELY(verdict == TROUPE_CONTINUE) ? NEXT_GO_ON
+                                                  : judge(turn, verdict, view);
+}
+
 /*
- * A boxed or owning message, a death notice, a timer, or a stop that took its
- * place in line.
+ * Continuations of what has ended, before the next message. Called after L was
+ * seen, and after a callback that has ended some itself.
  */
-TRP_COLD static enum next
+__attribute__((noinline)) static enum next
+run_ops(struct turn *turn, struct trp_asker *asker)
+{
+    struct troupe_self *self = turn->self;
+    struct trp_op *op;
+
+    for (uint32_t left = THEN_MOST;
+         (op = trp_op_next(turn->core, asker, turn->cell)) != NULL; left--) {
+        struct trp_outcome outcome;
+        troupe_verdict verdict;
+
+        if (TRP_UNLIKELY(left == 0)) {
+            trp_op_not_yet(self, op);
+            look_again_later(turn);
+            return NEXT_GONE;
+        }
+        trp_op_finish(self, op, false, &outcome);
+        verdict = trp_outcome_run(self, turn->state, &outcome);
+        if (conclude(turn, &outcome.item, NULL, verdict, outcome.view) ==
+            NEXT_GONE) {
+            return NEXT_GONE;
+        }
+        if (trp_ops_are_quiet(asker)) {
+            break;
+        }
+    }
+    self->after &= (uint8_t)~TRP_AFTER_OPS;
+    return NEXT_GO_ON;
+}
+
+/*
+ * A boxed or owning message, a question, a death notice, a timer, or a stop
+ * that was in line.
+ */
+__attribute__((noinline)) static enum next
 handle_special(struct turn *turn, struct trp_item *item)
 {
     struct troupe_self *self = turn->self;
@@ -409,17 +487,12 @@ handle_special(struct turn *turn, struct trp_item *item)
     if (ticking != NULL) {
         trp_timer_ticked(self, ticking); /* before it can be stopped */
     }
-    if (verdict == TROUPE_UNHANDLED && !is_death_pact(turn, &view)) {
-        if ((self->current.spent & TRP_SPENT_MOVED) != 0) {
-            view.payload = NULL; /* somebody else's now */
-            view.bytes = 0;
-        }
-        leave_unhandled(turn, &view); /* shows the payload */
-        verdict = TROUPE_CONTINUE;
+    if ((item->mark & TRP_MARK_ASK) != 0 &&
+        (self->current.spent & (TRP_SPENT_AWAY | TRP_SPENT_PASSED)) == 0 &&
+        trp_promise_is_open(turn->core, view.sender)) {
+        (void)trp_op_hold(turn->core, self->ref, view.sender);
     }
-    settle(turn, item, watching);
-    return verdict == TROUPE_CONTINUE ? NEXT_GO_ON
-                                      : judge(turn, verdict, &view);
+    return conclude(turn, item, watching, verdict, &view);
 }
 
 TRP_INLINE enum next
@@ -576,13 +649,19 @@ end_turn(struct turn *turn, uint64_t began_ns)
     }
 }
 
-/* After a message: how many more this turn may handle, with that one. */
+/*
+ * After a message: how many more this turn may handle, with that one; 0: the
+ * cell is not ours any more.
+ */
 TRP_COLD static uint32_t
 look_after(struct turn *turn, uint32_t left)
 {
     uint32_t after = turn->self->after;
 
     turn->self->after = 0;
+    if ((after & TRP_AFTER_OPS) != 0 && look_up(turn) == NEXT_GONE) {
+        return 0;
+    }
     return (after & TRP_AFTER_SELF) != 0 && makes_way(turn) ? 1 : left;
 }
 
@@ -699,8 +778,11 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
     for (; left > 0; left--) {
         bool excess = false;
 
-        if (TRP_UNLIKELY(wants_look(turn)) && look_up(turn) == NEXT_GONE) {
-            return;
+        if (TRP_UNLIKELY(wants_look(turn))) {
+            if (look_up(turn) == NEXT_GONE) {
+                return;
+            }
+            rules = rules != NULL ? rules : begin_ruled(turn);
         }
         while ((got = pop_ruled(turn, rules, &item, &excess)) != TRP_POP_ONE) {
             if ((got == TRP_POP_COSTS
@@ -708,6 +790,7 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
                         : pause_ruled(turn, rules)) == NEXT_GONE) {
                 return;
             }
+            rules = rules != NULL ? rules : begin_ruled(turn);
         }
         if (TRP_UNLIKELY(excess)) {
             drop_excess(turn, rules, &item);
@@ -719,6 +802,9 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
         }
         if (turn->self->after != 0) {
             left = look_after(turn, left);
+            if (left == 0) {
+                return;
+            }
             if (rules == NULL) {
                 rules = begin_ruled(turn);
             }
@@ -726,6 +812,17 @@ run_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
     }
     rest(turn);
     end_turn(turn, began_ns);
+}
+
+/* A callback has given it rules that it had not: true if that ran the rest. */
+static bool
+goes_on_ruled(struct turn *turn, uint32_t left, uint64_t began_ns)
+{
+    if (TRP_LIKELY((trp_cell_flags(turn->cell) & SLOWER) == 0)) {
+        return false;
+    }
+    run_ruled(turn, left, began_ns);
+    return true;
 }
 
 void
@@ -762,11 +859,14 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         }
     }
     for (; left > 0; left--) {
-        if (TRP_UNLIKELY(wants_look(&turn)) && look_up(&turn) == NEXT_GONE) {
+        if (TRP_UNLIKELY(wants_look(&turn)) &&
+            (look_up(&turn) == NEXT_GONE ||
+                goes_on_ruled(&turn, left, began_ns))) {
             return;
         }
         while (!trp_ring_pop(&turn.cursor, &cell->ring, &item)) {
-            if (pause_turn(&turn) == NEXT_GONE) {
+            if (pause_turn(&turn) == NEXT_GONE ||
+                goes_on_ruled(&turn, left, began_ns)) {
                 return;
             }
         }
@@ -775,6 +875,9 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         }
         if (TRP_UNLIKELY(turn.self->after != 0)) {
             left = look_after(&turn, left);
+            if (left == 0) {
+                return;
+            }
             if ((trp_cell_flags(cell) & SLOWER) != 0) {
                 turn.active = true;
                 run_ruled(&turn, left - 1, began_ns);

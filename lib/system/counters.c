@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <troupe/counters.h>
 
+#include "actor/op.h"
 #include "actor/rules.h"
 #include "system/system.h"
 
@@ -132,8 +133,10 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.dead = SUM(core, dead);
     sums.restarted = SUM(core, restarted);
     sums.cancelled = SUM(core, cancelled);
+    sums.queued = less(count_queued(core) + not_negative(SUM(core, answers)),
+        not_negative(SUM(core, stops)));
+    sums.asks = trp_pool_live_bytes(&core->ops) / sizeof(struct trp_op);
     sums.timers = not_negative(SUM(core, timers));
-    sums.queued = less(count_queued(core), not_negative(SUM(core, stops)));
     sums.stopped = SUM(core, stopped); /* first: who stops has started */
     sums.started = SUM(core, started);
     sums.actors = less(sums.started, sums.stopped);
@@ -143,7 +146,9 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
                  trp_pool_live_bytes(&core->segments) +
                  trp_pool_live_bytes(&core->messages) +
                  trp_pool_live_bytes(&core->rules) +
-                 trp_pool_live_bytes(&core->delayed);
+                 trp_pool_live_bytes(&core->delayed) +
+                 trp_pool_live_bytes(&core->ops) +
+                 trp_pool_live_bytes(&core->askers);
     add_workers(core, &sums);
     sums.size = counters->size;
     memcpy(counters, &sums, counters->size);

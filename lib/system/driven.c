@@ -110,9 +110,8 @@ troupe_system_fd(const troupe_system *system)
                : -1;
 }
 
-/* Not back: what is due late was due earlier. */
-static void
-move_clock(troupe_system *system, uint64_t to_ns)
+void
+trp_system_move_clock(troupe_system *system, uint64_t to_ns)
 {
     /* relaxed, both: one driver writes; readers want some recent value. */
     if (to_ns > trp_load_relaxed(&system->virtual_ns)) {
@@ -139,10 +138,10 @@ troupe_system_advance(troupe_system *system, uint64_t by_ns)
     end_ns = trp_clock_after(trp_load_relaxed(&system->virtual_ns), by_ns);
     while ((next_ns = trp_alarm_next(&system->core.sched)) <= end_ns &&
            next_ns != TRP_ALARM_NEVER) {
-        move_clock(system, next_ns);
+        trp_system_move_clock(system, next_ns);
         trp_system_turn(system, 0);
     }
-    move_clock(system, end_ns);
+    trp_system_move_clock(system, end_ns);
     return TROUPE_OK;
 }
 

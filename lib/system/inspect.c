@@ -60,6 +60,7 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
     seen->state = (flags & TRP_CELL_STOPPING) != 0    ? TROUPE_STATE_STOPPING
                   : (flags & TRP_CELL_SUSPENDED) != 0 ? TROUPE_STATE_SUSPENDED
                   : (flags & TRP_CELL_STARTING) != 0  ? TROUPE_STATE_STARTING
+                  : (flags & TRP_CELL_AWAITING) != 0  ? TROUPE_STATE_AWAITING
                                                       : TROUPE_STATE_RUNNING;
     /* Still the same life: all of it belongs together. */
     return trp_cell_lives(core, seen->ref);

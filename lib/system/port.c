@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "system/port.h"
 
+#include "actor/op.h"
 #include "actor/send.h"
 #include "actor/watch.h"
 #include "base/cpu.h"
@@ -83,6 +84,11 @@ static void
 end_borrow(troupe_port *port)
 {
     if (port->current.msg != NULL) {
+        if ((port->item.mark & TRP_MARK_ASK) != 0 &&
+            (port->current.spent & (TRP_SPENT_AWAY | TRP_SPENT_PASSED)) == 0) {
+            (void)trp_op_hold(&port->system->core, port->ref,
+                trp_ref_unpack(port->item.sender));
+        }
         trp_item_settle(trp_local_here(&port->system->core), &port->item,
             port->current.spent);
     }

@@ -3,6 +3,7 @@
 
 #include "actor/delayed.h"
 #include "actor/mailbox.h"
+#include "actor/op.h"
 #include "actor/registry.h"
 #include "actor/rules.h"
 #include "actor/stop.h"
@@ -133,6 +134,10 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
     uint32_t shift = trp_log2_ceil((uint64_t)cells + 1);
     const struct trp_pool_shape shape = {
         7, shift < 12 ? 12 : shift, 1, cells, true};
+    const struct trp_pool_shape ops = {
+        trp_log2_ceil(sizeof(struct trp_op)), 24, 1, 0, true};
+    const struct trp_pool_shape askers = {
+        TRP_ASKER_SHIFT, shape.region_shift, 1, cells, true};
     const struct trp_pool_shape rules = {
         trp_log2_ceil(sizeof(struct trp_rules)), shape.region_shift, 1, cells,
         true};
@@ -145,7 +150,9 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
         return no_address_space();
     }
     if (!trp_pool_init(&core->rules, &core->heap, &rules) ||
-        !trp_pool_init(&core->delayed, &core->heap, &delayed)) {
+        !trp_pool_init(&core->delayed, &core->heap, &delayed) ||
+        !trp_pool_init(&core->ops, &core->heap, &ops) ||
+        !trp_pool_init(&core->askers, &core->heap, &askers)) {
         return no_address_space();
     }
     core->cold_bytes = trp_round_up(
@@ -165,7 +172,7 @@ make_locals(struct trp_core *core)
 
     core->locals = trp_heap_alloc(&core->heap, count * sizeof *core->locals);
     core->caches =
-        trp_heap_alloc(&core->heap, 3 * (size_t)count * sizeof *core->caches);
+        trp_heap_alloc(&core->heap, 4 * (size_t)count * sizeof *core->caches);
     if (core->locals == NULL || core->caches == NULL) {
         return TROUPE_E_NOMEM;
     }
@@ -183,12 +190,14 @@ make_locals(struct trp_core *core)
         core->caches[i] = &local->segments;
         core->caches[count + i] = &local->messages;
         core->caches[2 * count + i] = &local->cells;
+        core->caches[3 * count + i] = &local->ops;
     }
     core->segments.caches = core->caches;
     core->messages.caches = core->caches + count;
     core->cells.caches = core->caches + 2 * (size_t)count;
+    core->ops.caches = core->caches + 3 * (size_t)count;
     core->segments.cache_count = core->messages.cache_count =
-        core->cells.cache_count = count;
+        core->cells.cache_count = core->ops.cache_count = count;
     return TROUPE_OK;
 }
 
@@ -336,6 +345,8 @@ make_system(troupe_system *system, const troupe_system_options *options,
         (uint32_t)system->tunables.value[TRP_TROUPE_STASH_CAPACITY];
     core->deep_from =
         (uint32_t)system->tunables.value[TRP_TROUPE_MAILBOX_WARN] - 1;
+    core->ask_timeout_ns =
+        system->tunables.value[TRP_TROUPE_ASK_TIMEOUT_MS] * UINT64_C(1000000);
     core->now_ns = now_ns;
     core->on_deep = on_deep;
     core->on_failed = on_failed;
@@ -349,6 +360,10 @@ make_system(troupe_system *system, const troupe_system_options *options,
         system->is_simulation
             ? 1
             : ((uint32_t)trp_rng_next(&rng) & TRP_LIFE_MASK) | 1;
+    for (size_t i = 0; i < 4; i++) {
+        core->op_keys[i] =
+            system->is_simulation ? 0 : (uint32_t)trp_rng_next(&rng);
+    }
     if (trp_heap_may_grow(&core->heap)) {
         system->fork_page = trp_arena_fork_page();
     }
@@ -394,9 +409,11 @@ free_system(troupe_system *system)
     trp_delayed_fini(core);
     trp_heap_free(&core->heap, core->locals, count * sizeof *core->locals);
     trp_heap_free(
-        &core->heap, core->caches, 3 * (size_t)count * sizeof *core->caches);
+        &core->heap, core->caches, 4 * (size_t)count * sizeof *core->caches);
     trp_sched_fini(&core->sched);
     trp_registry_fini(core);
+    trp_pool_fini(&core->askers);
+    trp_pool_fini(&core->ops);
     trp_pool_fini(&core->delayed);
     trp_pool_fini(&core->rules);
     trp_pool_fini(&core->cells);
@@ -604,6 +621,12 @@ await_actors(troupe_system *system, uint64_t deadline_ns)
     return await_stage(&system->ended, 1, deadline_ns);
 }
 
+static bool
+has_ended(troupe_system *system)
+{
+    return trp_load_acquire(&system->ended) != 0; /* pairs: system.ended */
+}
+
 /* After the request: phases, actors, late tasks. False: not in time. */
 static bool
 await_end(troupe_system *system)
@@ -613,7 +636,14 @@ await_end(troupe_system *system)
 
     if (system->core.sched.driven) {
         trp_system_turn(system, 0);
-        return trp_load_acquire(&system->ended) != 0; /* pairs: system.ended */
+        if (!has_ended(system) &&
+            trp_load_acquire(&system->core.closing) == CLOSING_TOLD) { /* pairs:
+                                                              system.closing */
+            trp_stop_children(&system->core, NULL, /* awaits in vain */
+                trp_cell_at(&system->core, system->core.user.index));
+            trp_system_turn(system, 0);
+        }
+        return has_ended(system);
     }
     trp_shutdown_drive_late(system);
     return await_stage(&system->core.closing, CLOSING_TOLD, deadline_ns) &&

@@ -60,4 +60,7 @@ void trp_system_stop_actors(troupe_system *system);
  */
 uint32_t trp_system_turn(troupe_system *system, uint32_t turns);
 
+/* Simulation: not back, since what is due late was due earlier. */
+void trp_system_move_clock(troupe_system *system, uint64_t to_ns);
+
 #endif /* TRP_SYSTEM_SYSTEM_H */

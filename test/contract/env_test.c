@@ -16,8 +16,8 @@
 
 static const char *const variables[] = {"TROUPE_WORKERS", "TROUPE_THROUGHPUT",
     "TROUPE_SPIN_US", "TROUPE_STEAL", "TROUPE_MAX_ACTORS",
-    "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS", "TROUPE_LOG",
-    "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
+    "TROUPE_ASK_TIMEOUT_MS", "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS",
+    "TROUPE_LOG", "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
 
 #define VARIABLES (sizeof variables / sizeof *variables)
 
@@ -105,6 +105,8 @@ Test(env, good_values_are_taken)
     expect_line("TROUPE_STEAL", "eager", "TROUPE_STEAL=eager (environment)");
     expect_line(
         "TROUPE_MAX_ACTORS", "1000", "TROUPE_MAX_ACTORS=1000 (environment)");
+    expect_line("TROUPE_ASK_TIMEOUT_MS", "250",
+        "TROUPE_ASK_TIMEOUT_MS=250 (environment)");
     expect_line("TROUPE_STOP_GRACE_MS", "250",
         "TROUPE_STOP_GRACE_MS=250 (environment)");
     expect_line(
@@ -196,8 +198,8 @@ Test(env, numbers_that_do_not_parse_are_refused)
         "3.14", "1e3", "0x10", "99999999999999999999", "18446744073709551616",
         "on", "four", "1,5", "\n", "1\n", "--", "\xc2\xb2"};
     static const char *const numbers[] = {"TROUPE_WORKERS", "TROUPE_THROUGHPUT",
-        "TROUPE_SPIN_US", "TROUPE_MAX_ACTORS", "TROUPE_STOP_GRACE_MS",
-        "TROUPE_DEAD_LETTERS", "TROUPE_SEED"};
+        "TROUPE_SPIN_US", "TROUPE_MAX_ACTORS", "TROUPE_ASK_TIMEOUT_MS",
+        "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS", "TROUPE_SEED"};
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
@@ -231,6 +233,8 @@ Test(env, numbers_out_of_range_are_refused)
     expect_bad("TROUPE_SPIN_US", "1000001");
     expect_bad("TROUPE_MAX_ACTORS", "0");
     expect_bad("TROUPE_MAX_ACTORS", "16000001");
+    expect_bad("TROUPE_ASK_TIMEOUT_MS", "0");
+    expect_bad("TROUPE_ASK_TIMEOUT_MS", "3600001");
     expect_bad("TROUPE_STOP_GRACE_MS", "0");
     expect_bad("TROUPE_STOP_GRACE_MS", "3600001");
     expect_bad("TROUPE_DEAD_LETTERS", "0");

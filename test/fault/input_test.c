@@ -172,6 +172,7 @@ Test(fault_input, values_of_the_environment)
         {"TROUPE_STEAL", "1"},
         {"TROUPE_MAX_ACTORS", "0"},
         {"TROUPE_MAX_ACTORS", "16000001"},
+        {"TROUPE_ASK_TIMEOUT_MS", "0"},
         {"TROUPE_STOP_GRACE_MS", "0"},
         {"TROUPE_STOP_GRACE_MS", "5s"},
         {"TROUPE_LOG", "loud"},

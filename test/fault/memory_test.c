@@ -681,6 +681,114 @@ Test(fault_memory, ports)
     fail_each(&(struct scenario){prepare_answerer, run_port, 3});
 }
 
+/* --- operations ----------------------------------------------------------- */
+
+static uint32_t begun, ended;
+static troupe_ref keeper; /* answers nobody, and has to remember them */
+
+static troupe_verdict
+count_end(
+    troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    (void)self;
+    (void)state;
+    (void)result;
+    (void)user;
+    ended++;
+    return TROUPE_CONTINUE;
+}
+
+static void
+count_begin(troupe_status status)
+{
+    begun += is_ok(status) ? 1 : 0;
+}
+
+static troupe_status
+attempt(troupe_self *self, void *state, uint32_t number, const void *payload,
+    troupe_continuation then, troupe_ticket *ticket)
+{
+    (void)state;
+    (void)number;
+    return troupe_ask(self, parents[0], &test_number, payload, 0, then, ticket);
+}
+
+static troupe_verdict
+begin_all(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    const troupe_continuation then = troupe_then(count_end, NULL);
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+    const troupe_ref whom[] = {parents[0], keeper, recorder};
+    const troupe_retry_options twice = {
+        .size = TROUPE_OPTIONS(troupe_retry_options), .attempts = 2};
+    uint64_t number = 1;
+    troupe_ref promise;
+    troupe_status status;
+
+    (void)msg;
+    (void)user;
+    for (uint32_t i = 0; i < 3; i++) {
+        count_begin(troupe_ask(
+            self, whom[i], &test_number, &number, TROUPE_MS(i), then, NULL));
+        tally.owned++;
+        status =
+            troupe_ask(self, whom[i], &test_large, &payload, 0, then, NULL);
+        tally.kept += status != TROUPE_OK ? 1 : 0;
+        count_begin(status);
+    }
+    status = troupe_promise(self, 0, then, &promise, NULL);
+    count_begin(status);
+    if (status == TROUPE_OK) {
+        troupe_tell(self, promise, &test_number, &number);
+    }
+    count_begin(troupe_sleep(self, TROUPE_MS(1), then, NULL));
+    count_begin(
+        troupe_retry(self, &twice, attempt, &test_number, &number, then, NULL));
+    count_begin(
+        troupe_stop_gracefully(self, recorder, TROUPE_S(1), then, NULL));
+    if (is_ok(troupe_pipe(self, recorder, 0, &promise))) {
+        troupe_reply_failure(self, 1); /* nobody: a dead letter */
+        troupe_tell(self, promise, &test_number, &number);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static void
+prepare_operations(troupe_system *system)
+{
+    prepare_answerer(system);
+    begun = ended = 0;
+    doer = test_spawn_doer(system, NULL);
+    test_require(
+        troupe_system_spawn(system, &test_plain, NULL, &keeper) == TROUPE_OK);
+    test_run(system);
+}
+
+/* What has begun ends once, at the latest with the actor. */
+static void
+run_operations(troupe_system *system)
+{
+    troupe_answer answer;
+    uint64_t number = 1;
+    troupe_status status =
+        troupe_ask_wait(system, parents[0], &test_number, &number, 0, &answer);
+
+    (void)is_ok(status);
+    troupe_msg_free(answer.reply);
+    test_do(system, doer, begin_all, NULL);
+    cr_assert_eq(troupe_post_stop_now(system, keeper), TROUPE_OK);
+    test_run(system);
+    cr_assert_eq(troupe_post_stop_now(system, doer), TROUPE_OK);
+    test_run(system);
+    cr_assert_eq(ended, begun, "%u of %u ended", ended, begun);
+    cr_assert_eq(test_counters(system).asks, 0);
+}
+
+Test(fault_memory, operations)
+{
+    fail_each(&(struct scenario){prepare_operations, run_operations, 6});
+}
+
 static uint32_t
 count_down(troupe_port *port)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define REGIONS_MAX 48
+#define REGIONS_MAX 64
 #define RANGES_MAX 32
 
 struct range {

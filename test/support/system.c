@@ -355,6 +355,17 @@ test_spawn_doer_with(
 }
 
 troupe_ref
+test_spawn_doer_supervising(
+    troupe_system *system, const troupe_spawn_options *options)
+{
+    troupe_ref ref = TROUPE_NONE;
+
+    test_require(
+        troupe_system_spawn(system, &doer, options, &ref) == TROUPE_OK);
+    return ref;
+}
+
+troupe_ref
 test_spawn_doer_below(troupe_self *self, const char *name)
 {
     troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);

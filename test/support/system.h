@@ -162,6 +162,9 @@ troupe_ref test_spawn_doer_with(
 troupe_ref test_spawn_mortal_doer(troupe_system *system);
 troupe_ref test_spawn_mortal_recorder(
     troupe_system *system, struct test_record *record);
+/* One that supervises its children as the options say. */
+troupe_ref test_spawn_doer_supervising(
+    troupe_system *system, const troupe_spawn_options *options);
 troupe_ref test_spawn_doer_below(troupe_self *self, const char *name);
 /* Posts it and runs the driven system until nothing can run. */
 void test_do(
