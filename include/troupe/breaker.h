@@ -2,7 +2,7 @@
 #ifndef TROUPE_BREAKER_H
 #define TROUPE_BREAKER_H
 
-#include <troupe/types.h>
+#include <troupe/result.h>
 
 TROUPE_BEGIN_DECLS
 
@@ -71,6 +71,17 @@ TROUPE_API TROUPE_NODISCARD troupe_status troupe_breaker_enter(
     troupe_breaker *breaker, troupe_permit *permit);
 TROUPE_API void troupe_breaker_leave(troupe_breaker *breaker,
     troupe_permit permit, troupe_status status, int32_t code);
+
+/*
+ * Around an ask of the running actor; `then` gets TROUPE_E_OPEN while it is
+ * open. The outcome of the ask is handed back before `then` runs, with the code
+ * of a failure. One that was cancelled, or whose system stops, or that could
+ * not begin, says nothing of the dependency and does not count. Returns what
+ * troupe_ask() returns. The breaker has to live until `then` has run.
+ */
+TROUPE_API TROUPE_NODISCARD troupe_status troupe_breaker_ask(troupe_self *self,
+    troupe_breaker *breaker, troupe_ref whom, const troupe_msg_type *type,
+    const void *payload, troupe_continuation then, troupe_ticket *ticket);
 
 /*
  * Time alone changes nothing: an open breaker whose time is up stays open until

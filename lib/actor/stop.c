@@ -76,21 +76,33 @@ trp_stop_children_in_line(
 
 /* --- the three steps ------------------------------------------------------ */
 
+/* Before the ring is closed: T2 of timers.h. */
+static void
+leave_others(struct troupe_self *self, struct trp_cell *cell)
+{
+    struct trp_watching *watching = trp_watching_of(self->core, cell);
+
+    if (watching != NULL) { /* first: the ends of its children are no news */
+        trp_watch_leave(self->core, watching);
+    }
+    trp_timers_end(self, cell);
+}
+
 void
 trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
     troupe_exit_kind kind, int32_t code)
 {
     struct trp_core *core = self->core;
-    struct trp_watching *watching = trp_watching_of(core, cell);
+    /* relaxed: ours. */
+    bool has_extra = trp_load_relaxed(&trp_cold_of(core, cell)->extra) != NULL;
 
-    if (watching != NULL) { /* first: the ends of its children are no news */
-        trp_watch_leave(core, watching);
+    if (has_extra) {
+        leave_others(self, cell);
     }
     trp_cell_set_flags(
         cell, (trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_SUSPENDED) |
                   TRP_CELL_STOPPING | (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
     trp_cold_of(core, cell)->code = code;
-    trp_timers_end(self, cell); /* T2 of timers.h */
     trp_ring_close(&cell->ring);
     trp_stop_children(core, self->local, cell);
 }

@@ -21,6 +21,7 @@ struct troupe_breaker {
     troupe_system *system;
     uint32_t max_failures;
     uint64_t reset_ns;
+    uint64_t call_ns;
     troupe_breaker_counts_fn counts;
     troupe_breaker_listen_fn listen;
     void *user;
@@ -149,6 +150,7 @@ troupe_breaker_create(troupe_system *system,
     breaker->max_failures = options.max_failures;
     breaker->reset_ns =
         options.reset_ns == TROUPE_RESET_AT_ONCE ? 0 : options.reset_ns;
+    breaker->call_ns = options.call_ns;
     breaker->counts = options.counts;
     breaker->listen = options.listen;
     breaker->user = options.user;
@@ -369,23 +371,12 @@ leave_probe(troupe_breaker *breaker, uint64_t state, enum outcome outcome)
     return change_from(breaker, state, next[outcome]) ? outcome : LATE;
 }
 
-void
-troupe_breaker_leave(troupe_breaker *breaker, troupe_permit permit,
-    troupe_status status, int32_t code)
+static void
+leave(troupe_breaker *breaker, troupe_permit permit, enum outcome outcome)
 {
-    enum outcome outcome = SUCCEEDED;
-    uint64_t state;
+    uint64_t state =
+        trp_load_acquire(&breaker->state); /* pairs: breaker.state */
 
-    if (!is_usable(breaker)) {
-        return;
-    }
-    if (status != TROUPE_OK) {
-        outcome = breaker->counts == NULL ||
-                          breaker->counts(status, code, breaker->user)
-                      ? FAILED
-                      : UNCOUNTED;
-    }
-    state = trp_load_acquire(&breaker->state); /* pairs: breaker.state */
     if (state != permit.id) {
         outcome = LATE;
     } else if (kind_of(state) == TRP_BREAKER_PROBING) {
@@ -398,6 +389,38 @@ troupe_breaker_leave(troupe_breaker *breaker, troupe_permit permit,
         outcome = leave_failed(breaker, state);
     }
     count(breaker, outcome);
+}
+
+void
+troupe_breaker_leave(troupe_breaker *breaker, troupe_permit permit,
+    troupe_status status, int32_t code)
+{
+    enum outcome outcome = SUCCEEDED;
+
+    if (!is_usable(breaker)) {
+        return;
+    }
+    if (status != TROUPE_OK) {
+        outcome = breaker->counts == NULL ||
+                          breaker->counts(status, code, breaker->user)
+                      ? FAILED
+                      : UNCOUNTED;
+    }
+    leave(breaker, permit, outcome);
+}
+
+void
+trp_breaker_give_back(troupe_breaker *breaker, troupe_permit permit)
+{
+    if (is_usable(breaker)) {
+        leave(breaker, permit, UNCOUNTED);
+    }
+}
+
+uint64_t
+trp_breaker_call_ns(const troupe_breaker *breaker)
+{
+    return breaker->call_ns;
 }
 
 /* --- others --------------------------------------------------------------- */

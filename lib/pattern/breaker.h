@@ -71,6 +71,9 @@ struct trp_breaker_counts {
 
 void trp_breaker_read(
     const troupe_breaker *breaker, struct trp_breaker_counts *counts);
+/* A call that did not take place, or whose outcome nobody will know. */
+void trp_breaker_give_back(troupe_breaker *breaker, troupe_permit permit);
+uint64_t trp_breaker_call_ns(const troupe_breaker *breaker);
 const char *trp_breaker_name(const troupe_breaker *breaker);
 
 #endif /* TRP_PATTERN_BREAKER_H */
