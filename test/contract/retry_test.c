@@ -32,7 +32,7 @@ attempted(uint32_t number, troupe_status status, int32_t code, void *user)
     cr_assert_eq(number, ++tally.attempted);
     cr_assert_eq(tally.attempted, tally.attempts);
     cr_assert_eq(status, TROUPE_E_FAILED);
-    cr_assert_eq(code, 100 + number);
+    cr_assert_eq(code, (int32_t)(100 + number));
 }
 
 static bool
@@ -42,7 +42,7 @@ should_retry(uint32_t number, troupe_status status, int32_t code, void *user)
     cr_assert_eq(number, ++tally.asked);
     cr_assert_eq(tally.asked, tally.attempted, "told before it is asked");
     cr_assert_eq(status, TROUPE_E_FAILED);
-    cr_assert_eq(code, 100 + number);
+    cr_assert_eq(code, (int32_t)(100 + number));
     return number != tally.give_up_at;
 }
 
