@@ -43,17 +43,58 @@ static const troupe_actor_type self_type = {
     .receive = self_receive,
 };
 
-void
-bench_self(struct bench *bench)
+/* --- become: the same, in another behaviour each time -----------------------
+ */
+
+static troupe_verdict become_even(
+    troupe_self *self, void *state, const troupe_msg *msg) TROUPE_NOEXCEPT;
+
+static troupe_verdict
+become_odd(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    bench_expect(((struct countdown *)state)->handled % 2 == 1, "the odd one");
+    troupe_become(self, become_even);
+    return self_receive(self, state, msg);
+}
+
+static troupe_verdict
+become_even(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    bench_expect(((struct countdown *)state)->handled % 2 == 0, "the even one");
+    troupe_become(self, become_odd);
+    return self_receive(self, state, msg);
+}
+
+static const troupe_actor_type become_type = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "become",
+    .state_bytes = sizeof(struct countdown),
+    .receive = become_even,
+};
+
+static void
+count_down(struct bench *bench, const troupe_actor_type *type)
 {
     int64_t messages = bench_scaled(bench, 10000000);
-    troupe_ref actor = bench_spawn(bench, &self_type, NULL, 0);
+    troupe_ref actor = bench_spawn(bench, type, NULL, 0);
 
     bench_begin(bench);
     bench_post_number(bench, actor, messages);
     bench_expect(bench_wait(bench) == messages, "number of messages");
     bench->must_end = 1;
     bench->result.messages = (uint64_t)messages;
+}
+
+void
+bench_self(struct bench *bench)
+{
+    count_down(bench, &self_type);
+}
+
+void
+bench_become(struct bench *bench)
+{
+    count_down(bench, &become_type);
 }
 
 /* --- spawn: an actor is spawned and stopped, without a message ---------------

@@ -27,6 +27,7 @@
     X(memwarm, bench_memwarm, "actors",                                        \
         "RSS after 1 message to each of 1M; time for that")                    \
     X(self, bench_self, "messages", "an actor sends to itself, 10M")           \
+    X(become, bench_become, "messages", "self, a behaviour for each message")  \
     X(spawn, bench_spawn_stop, "actors", "spawn + stop, no message, 1M")       \
     X(post_wake, bench_post_wake, "posts",                                     \
         "post to a sleeping system until handled, median")                     \
