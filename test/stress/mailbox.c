@@ -2,10 +2,10 @@
 
 /*
  * Mailboxes of every kind and policy under many senders, while the actor is
- * slow, stashes, puts back, and stops. Every message offered is handled,
- * dropped, refused or a dead letter, exactly one; no more droppable ones wait
- * than the capacity; what survives of one sender keeps its order, but for
- * priorities.
+ * slow, stashes, puts back, fails, is suspended, and stops. Every message
+ * offered is handled, dropped, refused or a dead letter, exactly one; no more
+ * droppable ones wait than the capacity; what survives of one sender keeps its
+ * order, but for priorities.
  */
 #include "stress.h"
 
@@ -33,6 +33,7 @@ struct box {
     uint32_t each; /* messages of one sender */
     bool ordered;  /* by priority */
     bool stashes;
+    bool fails;          /* now and then */
     uint32_t stop_after; /* handled; 0 = does not stop itself */
     struct test_rng rng; /* of the receiver */
     uint32_t next[SENDERS];
@@ -117,7 +118,12 @@ receive(troupe_self *self, void *state, const troupe_msg *msg)
         test_random_below(&box->rng, 8) == 0) {
         (void)!troupe_unstash(self, 0);
     }
-    return ++box->handled == box->stop_after ? TROUPE_DONE : TROUPE_CONTINUE;
+    if (++box->handled == box->stop_after) {
+        return TROUPE_DONE;
+    }
+    return box->fails && test_random_below(&box->rng, 64) == 0
+               ? TROUPE_FAILED
+               : TROUPE_CONTINUE;
 }
 
 static const troupe_actor_type receiver_type = STRESS_ACTOR(receive);
@@ -231,7 +237,24 @@ choose(struct box *box, struct test_rng *rng)
     if (test_random_below(rng, 3) == 0) {
         box->stop_after = 1 + test_random_below(rng, box->each * 8);
     }
+    box->fails = test_random_below(rng, 3) == 0;
     box->rng.state = test_random(rng);
+}
+
+/* What becomes of a receiver that fails: it goes on, at once or suspended. */
+static void
+supervise(troupe_supervision *own, troupe_backoff *pause, struct test_rng *rng)
+{
+    own->size = sizeof *own;
+    own->max_restarts = TROUPE_RESTARTS_UNLIMITED;
+    if (test_random_below(rng, 3) == 0) {
+        own->otherwise = TROUPE_DIRECTIVE_RESUME;
+    } else if (test_random_below(rng, 2) == 0) {
+        pause->size = sizeof *pause;
+        pause->min_ns = 1 + test_random_below(rng, 300000);
+        pause->max_ns = 2 * pause->min_ns;
+        own->backoff = pause;
+    }
 }
 
 static uint64_t
@@ -262,6 +285,8 @@ run(struct test_rng *rng)
     uint32_t threads = stress_threads(rng, 4);
     uint32_t count = threads + test_random_below(rng, SENDERS - threads + 1);
     troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_supervision own = {0};
+    troupe_backoff pause = {0};
     troupe_counters counters;
     pthread_t looker;
     uint64_t offered;
@@ -273,6 +298,8 @@ run(struct test_rng *rng)
     spawn.arg = &box;
     spawn.arg_bytes = sizeof box;
     spawn.mailbox = &box->options;
+    spawn.own = &own;
+    supervise(&own, &pause, rng);
     STRESS_CHECK(troupe_system_spawn(box->system, &receiver_type, &spawn,
                      &box->ref) == TROUPE_OK,
         "a receiver");
