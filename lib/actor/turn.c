@@ -36,7 +36,6 @@
 TRP_INLINE enum trp_next
 handle(struct trp_turn *turn, struct trp_item *item)
 {
-    struct troupe_self *self = turn->self;
     troupe_verdict verdict;
     troupe_msg view;
 
@@ -44,13 +43,7 @@ handle(struct trp_turn *turn, struct trp_item *item)
     if (TRP_UNLIKELY((item->mark & TRP_MARK_SPECIAL) != 0)) {
         return trp_turn_handle_special(turn, item);
     }
-    trp_item_view(item, &view);
-    self->current.msg = &view;
-    self->current.item = item;
-    self->current.spent = 0;
-    self->code_is_set = false;
-    verdict = self->behaviour(self, turn->state, &view);
-    self->current.msg = NULL;
+    verdict = trp_turn_call(turn, item, &view);
     if (TRP_UNLIKELY(verdict != TROUPE_CONTINUE)) {
         return trp_turn_judge(turn, verdict, &view);
     }

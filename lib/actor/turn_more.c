@@ -408,13 +408,7 @@ trp_turn_handle_special(struct trp_turn *turn, struct trp_item *item)
         return TRP_NEXT_ON;
     }
     turn->active = true;
-    trp_item_view(item, &view);
-    self->current.msg = &view;
-    self->current.item = item;
-    self->current.spent = 0;
-    self->code_is_set = false;
-    verdict = self->behaviour(self, turn->state, &view);
-    self->current.msg = NULL;
+    verdict = trp_turn_call(turn, item, &view);
     if (ticking != NULL) {
         trp_timer_ticked(self, ticking); /* before it can be stopped */
     }

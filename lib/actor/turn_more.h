@@ -9,7 +9,7 @@
  * that are not TROUPE_CONTINUE. The other half is actor/turn.c.
  */
 
-#include "actor/cell.h"
+#include "actor/message.h"
 #include "actor/timers.h"
 
 struct trp_turn {
@@ -46,6 +46,23 @@ trp_turn_rest(struct trp_turn *turn)
         trp_timers_rest(turn->core, turn->cell);
     }
     turn->active = false;
+}
+
+/* Shows the message to the behaviour. */
+TRP_INLINE troupe_verdict
+trp_turn_call(struct trp_turn *turn, struct trp_item *item, troupe_msg *view)
+{
+    struct troupe_self *self = turn->self;
+    troupe_verdict verdict;
+
+    trp_item_view(item, view);
+    self->current.msg = view;
+    self->current.item = item;
+    self->current.spent = 0;
+    self->code_is_set = false;
+    verdict = self->behaviour(self, turn->state, view);
+    self->current.msg = NULL;
+    return verdict;
 }
 
 /*
