@@ -30,8 +30,9 @@ struct box {
     troupe_system *system;
     troupe_ref ref;
     troupe_mailbox_options options;
-    uint32_t each; /* messages of one sender */
-    bool ordered;  /* by priority */
+    uint32_t each;  /* messages of one sender */
+    uint32_t limit; /* of a mailbox of our own; 0 = it is the library's */
+    bool ordered;   /* by priority */
     bool stashes;
     bool fails;          /* now and then */
     uint32_t stop_after; /* handled; 0 = does not stop itself */
@@ -68,7 +69,8 @@ on_drop(troupe_drop_reason reason, const troupe_msg *msg, void *user)
 {
     STRESS_CHECK(user == the_box && reason <= TROUPE_DROP_HEAD, "on_drop");
     STRESS_CHECK(!troupe_msg_is(msg, &vital), "an undroppable one was dropped");
-    STRESS_CHECK(the_box->options.overflow != TROUPE_OVERFLOW_REJECT,
+    STRESS_CHECK(the_box->limit != 0 ||
+                     the_box->options.overflow != TROUPE_OVERFLOW_REJECT,
         "reject has dropped one");
     decide(troupe_payload(msg, struct offer), DROPPED);
 }
@@ -83,6 +85,137 @@ on_dead_letter(
         decide(troupe_payload(letter->msg, struct offer), DEAD);
     }
 }
+
+/* --- a mailbox of our own: first in first out, drops the oldest it may ------
+ */
+
+enum { PLACES = 1 << 15 }; /* more than all senders have */
+
+struct line {
+    const struct box *box;
+    uint32_t first, end;
+    uint32_t droppable;
+    troupe_msg *msg[PLACES];
+};
+
+static void *
+open_line(void *user)
+{
+    struct line *line = calloc(1, sizeof *line);
+
+    if (line != NULL) {
+        line->box = user;
+    }
+    return line;
+}
+
+static void
+close_line(void *box)
+{
+    struct line *line = box;
+
+    STRESS_CHECK(line->first == line->end, "closed with something in it");
+    free(line);
+}
+
+static bool
+is_vital(const troupe_msg *msg)
+{
+    return (msg->type->flags & TROUPE_MSG_UNDROPPABLE) != 0;
+}
+
+/* One place becomes free: the oldest goes, or else the new one. */
+static bool
+evict(struct line *line, troupe_msg *msg, troupe_msg **evicted)
+{
+    troupe_msg **oldest = &line->msg[line->first % PLACES];
+
+    if (line->droppable < line->box->limit) {
+        return true;
+    }
+    if (line->box->limit % 2 == 0 || is_vital(*oldest)) {
+        *evicted = msg;
+        return false;
+    }
+    *evicted = *oldest;
+    line->first++;
+    line->droppable--;
+    return true;
+}
+
+static troupe_status
+enqueue(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    struct line *line = box;
+
+    if (line->box->limit % 3 == 0 && line->droppable >= line->box->limit) {
+        return TROUPE_E_FULL;
+    }
+    if (evict(line, msg, evicted)) {
+        line->msg[line->end++ % PLACES] = msg;
+        line->droppable++;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status
+enqueue_vital(void *box, troupe_msg *msg)
+{
+    struct line *line = box;
+
+    line->msg[line->end++ % PLACES] = msg;
+    return TROUPE_OK;
+}
+
+static troupe_status
+prepend(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    struct line *line = box;
+
+    (void)evicted;
+    if (line->droppable >= line->box->limit) {
+        return TROUPE_E_FULL;
+    }
+    line->msg[--line->first % PLACES] = msg;
+    line->droppable++;
+    return TROUPE_OK;
+}
+
+static troupe_msg *
+dequeue(void *box)
+{
+    struct line *line = box;
+    troupe_msg *msg;
+
+    if (line->first == line->end) {
+        return NULL;
+    }
+    msg = line->msg[line->first++ % PLACES];
+    line->droppable -= is_vital(msg) ? 0 : 1;
+    return msg;
+}
+
+static size_t
+length(const void *box)
+{
+    const struct line *line = box;
+
+    return line->end - line->first;
+}
+
+static const troupe_custom_mailbox line_mailbox = {
+    .size = sizeof(troupe_custom_mailbox),
+    .name = "line",
+    .open = open_line,
+    .close = close_line,
+    .enqueue = enqueue,
+    .enqueue_undroppable = enqueue_vital,
+    .prepend = prepend,
+    .dequeue = dequeue,
+    .length = length,
+};
+
+/* --- the receiver --------------------------------------------------------- */
 
 static double
 rank_of(const troupe_msg *msg, void *user)
@@ -148,10 +281,13 @@ offer_one(struct sender *sender, troupe_self *self)
     status = self != NULL ? troupe_send(self, box->ref, type, &what)
                           : troupe_post(box->system, box->ref, type, &what);
     if (status != TROUPE_OK) {
-        STRESS_CHECK(status == TROUPE_E_DEAD ||
-                         (status == TROUPE_E_FULL && !keep &&
-                             box->options.overflow == TROUPE_OVERFLOW_REJECT &&
-                             box->options.capacity != 0),
+        STRESS_CHECK(
+            status == TROUPE_E_DEAD ||
+                (status == TROUPE_E_FULL && !keep &&
+                    (box->limit % 3 == 0 && box->limit != 0
+                            ? true
+                            : box->options.overflow == TROUPE_OVERFLOW_REJECT &&
+                                  box->options.capacity != 0)),
             "%s", troupe_status_name(status));
         decide(&what, REFUSED);
     }
@@ -202,10 +338,11 @@ look(void *user)
         uint32_t depth = troupe_depth(box->system, box->ref);
         uint32_t kept = atomic_load(&box->kept);
 
-        STRESS_CHECK(depth == TROUPE_DEPTH_DEAD || box->options.capacity == 0 ||
-                         depth <= box->options.capacity + kept,
-            "%u wait, capacity %u, %u kept", depth, box->options.capacity,
-            kept);
+        uint32_t most = box->limit != 0 ? box->limit : box->options.capacity;
+
+        STRESS_CHECK(
+            depth == TROUPE_DEPTH_DEAD || most == 0 || depth <= most + kept,
+            "%u wait, capacity %u, %u kept", depth, most, kept);
         sched_yield();
     }
     return NULL;
@@ -217,6 +354,19 @@ choose(struct box *box, struct test_rng *rng)
     box->options.size = TROUPE_OPTIONS(troupe_mailbox_options);
     box->options.on_drop = on_drop;
     box->options.drop_user = box;
+    box->each = 1 + test_random_below(rng, MOST_EACH);
+    box->stashes = test_random_below(rng, 2) == 0;
+    if (test_random_below(rng, 3) == 0) {
+        box->stop_after = 1 + test_random_below(rng, box->each * 8);
+    }
+    box->fails = test_random_below(rng, 3) == 0;
+    box->rng.state = test_random(rng);
+    if (test_random_below(rng, 5) == 0) {
+        box->limit = 1 + test_random_below(rng, 100);
+        box->options.custom = &line_mailbox;
+        box->options.custom_user = box;
+        return;
+    }
     box->ordered = test_random_below(rng, 3) == 0;
     if (box->ordered) {
         box->options.priority = rank_of;
@@ -232,13 +382,6 @@ choose(struct box *box, struct test_rng *rng)
         box->options.capacity += test_random_below(rng, 3);
         box->options.overflow = box->ordered ? ordered[policy] : plain[policy];
     }
-    box->each = 1 + test_random_below(rng, MOST_EACH);
-    box->stashes = test_random_below(rng, 2) == 0;
-    if (test_random_below(rng, 3) == 0) {
-        box->stop_after = 1 + test_random_below(rng, box->each * 8);
-    }
-    box->fails = test_random_below(rng, 3) == 0;
-    box->rng.state = test_random(rng);
 }
 
 /* What becomes of a receiver that fails: it goes on, at once or suspended. */
