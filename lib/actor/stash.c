@@ -168,6 +168,13 @@ fit(struct batch *batch, uint32_t waiting)
     }
 }
 
+static void
+leave_stash(struct batch *batch, struct trp_order_entry *entry)
+{
+    trp_watch_unstash(
+        trp_watching_of(batch->self->core, batch->self->cell), &entry->item);
+}
+
 /* Off the stash; then the dropped ones are reported, outside every lock. */
 static void
 finish(struct batch *batch)
@@ -177,7 +184,9 @@ finish(struct batch *batch)
     struct trp_drop drop;
 
     for (uint32_t i = 0; i < batch->count; i++) {
-        (void)trp_fifo_take_first(&batch->rules->stash, &entry);
+        if (trp_fifo_take_first(&batch->rules->stash, &entry)) {
+            leave_stash(batch, &entry);
+        }
     }
     show_stashed(batch->rules);
     trp_cell_set_flags(self->cell, trp_cell_flags(self->cell) | TRP_CELL_RULED);
@@ -422,6 +431,7 @@ put_back_custom(struct batch *batch)
             status = custom->enqueue_undroppable(
                 rules->box, &trp_item_box(&entry->item)->msg);
             if (status == TROUPE_OK) {
+                leave_stash(batch, entry);
                 entry->item.mark = 0;
                 length++;
             }

@@ -18,6 +18,7 @@ struct trp_watch {
     troupe_exit exit;        /* .actor: the subject; the rest when shown */
     struct trp_box *instead; /* comes instead of the notice; or NULL */
     bool was_listed;         /* it may still be; constant */
+    bool is_stashed;         /* its notice is */
 };
 
 _Static_assert(sizeof(struct trp_watch) <= 64, "a block of class 0");
@@ -97,17 +98,23 @@ home_of(const struct trp_watching *watching, troupe_ref subject)
     return (uint32_t)(hash >> 32) & (watching->slots - 1);
 }
 
+/* Which of the watches of a subject: W3. */
+enum which { ANY, STASHED, NOT_STASHED };
+
 static struct trp_watch **
-find(const struct trp_watching *watching, troupe_ref subject)
+find(const struct trp_watching *watching, troupe_ref subject, enum which which)
 {
     uint32_t at;
 
-    if (watching->count == 0) {
+    if (watching == NULL || watching->count == 0) {
         return NULL;
     }
     for (at = home_of(watching, subject); watching->slot[at] != NULL;
          at = (at + 1) & (watching->slots - 1)) {
-        if (troupe_ref_equal(watching->slot[at]->exit.actor, subject)) {
+        const struct trp_watch *watch = watching->slot[at];
+
+        if (troupe_ref_equal(watch->exit.actor, subject) &&
+            (which == ANY || watch->is_stashed == (which == STASHED))) {
             return &watching->slot[at];
         }
     }
@@ -308,7 +315,7 @@ trp_watch_add(struct trp_core *core, struct trp_local *local,
     troupe_msg *instead)
 {
     const troupe_exit gone = {.actor = subject, .kind = TROUPE_EXIT_UNKNOWN};
-    struct trp_watch **known = find(watching, subject);
+    struct trp_watch **known = find(watching, subject, ANY);
     struct trp_watch *watch;
     troupe_status status;
 
@@ -345,7 +352,7 @@ trp_watch_remove(struct trp_core *core, struct trp_local *local,
     struct trp_watch **place;
 
     /* There may be two: one whose notice was stashed, and a later one. */
-    while ((place = find(watching, subject)) != NULL) {
+    while ((place = find(watching, subject, ANY)) != NULL) {
         struct trp_watch *watch = take_out(core, local, watching, place);
 
         delist(core, watch);
@@ -354,18 +361,26 @@ trp_watch_remove(struct trp_core *core, struct trp_local *local,
     }
 }
 
-bool
-trp_watch_show(struct trp_core *core, struct trp_local *local,
-    struct trp_watching *watching, struct trp_item *item)
+static troupe_exit
+exit_in(struct trp_item *item)
 {
-    struct trp_watch **place;
     troupe_exit exit;
     troupe_msg view;
 
     trp_item_view(item, &view);
     memcpy(&exit, view.payload, sizeof exit);
+    return exit;
+}
+
+/* `which`: of what kind the notice is, W3. */
+static bool
+show(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching, struct trp_item *item, enum which which)
+{
+    troupe_exit exit = exit_in(item);
+    struct trp_watch **place = find(watching, exit.actor, which);
+
     trp_item_release(local, item);
-    place = watching != NULL ? find(watching, exit.actor) : NULL;
     if (place == NULL) {
         trp_book(core, local, cancelled, 1);
         return false;
@@ -378,6 +393,13 @@ trp_watch_show(struct trp_core *core, struct trp_local *local,
         make_item(item, &down_type, 0, &exit);
     }
     return true;
+}
+
+bool
+trp_watch_show(struct trp_core *core, struct trp_local *local,
+    struct trp_watching *watching, struct trp_item *item)
+{
+    return show(core, local, watching, item, NOT_STASHED);
 }
 
 void
@@ -414,10 +436,23 @@ trp_watch_put_back(struct troupe_self *self, struct trp_item *item, bool boxed)
         trp_item_from_box(&notice, box);
         notice.mark |= TRP_MARK_NOTICE;
     }
+    watching->shown->is_stashed = true;
     put(watching, watching->shown);
     watching->shown = NULL;
     *item = notice;
     return true;
+}
+
+void
+trp_watch_unstash(struct trp_watching *watching, struct trp_item *item)
+{
+    if ((item->mark & TRP_MARK_NOTICE) != 0) {
+        struct trp_watch **place = find(watching, exit_in(item).actor, STASHED);
+
+        if (place != NULL) {
+            (*place)->is_stashed = false;
+        }
+    }
 }
 
 void
@@ -427,7 +462,8 @@ trp_watch_bury(struct trp_core *core, struct trp_local *local,
 {
     bool is_notice = (item->mark & TRP_MARK_NOTICE) != 0;
 
-    if (is_notice && !trp_watch_show(core, local, watching, item)) {
+    if (is_notice && !show(core, local, watching, item,
+                         reason == TROUPE_DEAD_STASH ? STASHED : NOT_STASHED)) {
         return;
     }
     trp_item_bury(core, local, watcher, item, reason);

@@ -12,14 +12,15 @@
  *                      +-> w <-> w of others <-> ... NULL
  *
  *   listed    in the table and on the list
- *   told      in the table; a notice is on its way, queued or stashed
+ *   told      in the table; a notice is on its way or queued
+ *   stashed   the same; the notice is in the stash
  *   shown     watching.shown: the behaviour has the notice
  *
  * A notice is a message with TRP_MARK_NOTICE that needs no memory but its slot.
  * What the behaviour sees is decided when its turn has come: the notice or the
- * message that was to come instead, or nothing if the table has no watch of
- * that subject. So an unwatch need not look for what is queued, and a watch
- * that was stashed is told again.
+ * message that was to come instead, or nothing if the table has no such watch
+ * of that subject. So an unwatch need not look for what is queued or stashed,
+ * and a watch that was stashed is told again.
  *
  * Invariants
  *   W1  The owner of the watcher makes, finds and frees its watches. What links
@@ -27,9 +28,12 @@
  *       same one in all lives of that cell.
  *   W2  A subject's life changes under its lock before the first watch is taken
  *       off the list. So a notice says that no watch of that subject is listed.
- *   W3  Every watch that is told has a notice, and takes one; a notice that
- *       finds none counts as cancelled. Without memory for its slot it is a
- *       dead letter instead, and the watch remains until its watcher ends.
+ *   W3  Of each subject no more watches are told than notices are queued, and
+ *       no more stashed than notices are: those of removed watches come on
+ *       top. A notice takes a watch of its own kind, or counts as cancelled.
+ *       So the stash can be buried, and no watch is left without a notice.
+ *       Without memory for its slot a notice is a dead letter instead, and the
+ *       watch remains until its watcher ends.
  */
 
 #include "actor/message.h"
@@ -80,7 +84,12 @@ void trp_watch_settle(struct trp_core *core, struct trp_local *local,
  */
 bool trp_watch_put_back(
     struct troupe_self *self, struct trp_item *item, bool boxed);
-/* Of an actor or port that stops: a dead letter, or cancelled. */
+/* If `item` is a notice: it has gone from the stash into the mailbox. */
+void trp_watch_unstash(struct trp_watching *watching, struct trp_item *item);
+/*
+ * Of an actor or port that stops, or of the stash as `reason` says: a dead
+ * letter, or cancelled.
+ */
 void trp_watch_bury(struct trp_core *core, struct trp_local *local,
     struct trp_watching *watching, troupe_ref watcher, struct trp_item *item,
     troupe_dead_reason reason);

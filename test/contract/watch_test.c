@@ -985,6 +985,125 @@ Test(watch, unwatch_ends_a_watch_that_was_stashed_and_the_next_one)
     cr_assert_eq(test_counters(the_system).cancelled, 2);
 }
 
+/* Unwatches one whose notice is in the stash, and watches it again. */
+static void
+do_unwatch_and_watch(troupe_self *self, void *user)
+{
+    do_unwatch(self, user);
+    do_watch(self, user);
+}
+
+static void
+do_watch_again_and_clear(troupe_self *self, void *user)
+{
+    do_unwatch_and_watch(self, user);
+    troupe_stash_clear(self);
+}
+
+/* What is buried is the notice of the watch before. */
+static void
+clears_an_old_notice(troupe_ref watcher)
+{
+    troupe_ref subject = test_dead_actor(the_system);
+    uint64_t cancelled = test_counters(the_system).cancelled;
+
+    seen.stashes = true;
+    call(watcher, do_watch, &subject);
+    cr_assert_eq(seen.stashed, TROUPE_OK);
+    seen.stashes = false;
+    call(watcher, do_watch_again_and_clear, &subject);
+    cr_assert_eq(seen.count, 1);
+    assert_down(0, subject, TROUPE_EXIT_UNKNOWN);
+    cr_assert_eq(test_counters(the_system).cancelled, cancelled + 1);
+    cr_assert_eq(test_counters(the_system).dead, 0);
+}
+
+Test(watch, a_watch_after_unwatch_outlives_the_notice_in_the_stash)
+{
+    clears_an_old_notice(spawn(&watcher_type));
+}
+
+Test(watch, so_it_does_in_a_mailbox_of_ones_own)
+{
+    clears_an_old_notice(spawn_with_custom());
+}
+
+static void
+do_go_on(troupe_self *self, void *user)
+{
+    (void)self;
+    (void)user;
+    seen.answer = TROUPE_CONTINUE;
+}
+
+/* Fails before the notice of the new watch has its turn. */
+static void
+do_watch_again_and_fail(troupe_self *self, void *user)
+{
+    const struct call what = {do_go_on, NULL};
+
+    seen.on_notice = NULL;
+    seen.answer = TROUPE_FAILED;
+    troupe_tell(self, troupe_self_ref(self), &call_type, &what);
+    do_unwatch_and_watch(self, user);
+}
+
+Test(watch, a_watch_after_unwatch_outlives_a_restart)
+{
+    troupe_ref watcher = spawn_supervised(TROUPE_DIRECTIVE_RESTART, 0);
+    troupe_ref subject = test_dead_actor(the_system);
+
+    seen.stashes = true;
+    call(watcher, do_watch, &subject);
+    seen.stashes = false;
+    seen.on_notice = do_watch_again_and_fail;
+    seen.user = &subject;
+    test_post_number(the_system, watcher, 1);
+    test_run(the_system);
+    cr_assert_eq(test_counters(the_system).restarted, 1);
+    cr_assert_eq(seen.count, 2);
+    assert_down(1, subject, TROUPE_EXIT_UNKNOWN);
+}
+
+static void
+do_unstash_one(troupe_self *self, void *user)
+{
+    (void)user;
+    cr_assert_eq(troupe_unstash(self, 1), TROUPE_OK);
+}
+
+/*
+ * The first of two that are queued is stashed, and the other has no watch, not
+ * even while the first is away.
+ */
+static void
+stashes_one_of_two(troupe_ref watcher)
+{
+    troupe_ref subject = test_dead_actor(the_system);
+    uint64_t cancelled = test_counters(the_system).cancelled;
+
+    seen.stashes = true;
+    call(watcher, do_watch_unwatch_watch, &subject);
+    seen.stashes = false;
+    cr_assert_eq(test_counters(the_system).cancelled, cancelled + 1);
+    call(watcher, do_unstash_one, NULL);
+    cr_assert_eq(seen.count, 1);
+    assert_down(0, subject, TROUPE_EXIT_UNKNOWN);
+    call(watcher, do_unstash, NULL);
+    cr_assert_eq(seen.count, 1);
+    cr_assert_eq(test_counters(the_system).cancelled, cancelled + 1);
+}
+
+Test(watch, a_watch_whose_notice_is_stashed_takes_no_other)
+{
+    stashes_one_of_two(spawn(&watcher_type));
+}
+
+Test(watch, nor_does_it_in_a_mailbox_of_ones_own)
+{
+    stashes_one_of_two(spawn_with_custom());
+}
+
 /* --- ends ----------------------------------------------------------------- */
 
 static void

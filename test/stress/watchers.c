@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Actors watch each other, with notices and with messages of their own,
- * unwatch, stash what comes, fail, and end, all at once; others stop them
- * meanwhile. Each knows what it waits for: nothing else comes, nothing comes
- * twice, and when all is quiet it waits for nobody who has gone. Each message
- * of one's own is dropped once. A nursery watches all of them and fills their
- * places again.
+ * Actors watch each other, and who has gone, with notices and with messages of
+ * their own, unwatch, watch again, stash what comes, fail, and end, all at
+ * once; others stop them meanwhile. Each knows what it waits for: nothing else
+ * comes, nothing comes twice, and when all is quiet it waits for nobody who has
+ * gone. Each message of one's own is dropped once. A nursery watches all of
+ * them and fills their places again.
  */
 #include "stress.h"
 
@@ -35,10 +35,10 @@ TROUPE_MSG_TYPE_EMPTY(report, TAG_REPORT);
 
 struct world;
 
-/* One actor at a time lives here, and but for the ref all is its own. */
+/* One actor at a time lives here, and but for the refs all is its own. */
 struct place {
     struct world *world;
-    _Atomic uint64_t ref;
+    _Atomic uint64_t ref, gone; /* gone: the one before */
     struct test_rng rng;
     uint32_t ticks;
     uint32_t count;
@@ -132,7 +132,8 @@ static void
 do_something(troupe_self *self, struct place *place)
 {
     struct place *other = &place->world->place[below(place, PLACES)];
-    troupe_ref whom = stress_unpack(atomic_load(&other->ref));
+    troupe_ref whom = stress_unpack(
+        atomic_load(below(place, 4) == 0 ? &other->gone : &other->ref));
     uint32_t at = find(place, whom);
 
     if (troupe_ref_is_none(whom) ||
@@ -144,6 +145,9 @@ do_something(troupe_self *self, struct place *place)
         (void)troupe_unwatch(self, whom);
         if (at < place->count) {
             forget(place, at);
+        }
+        if (below(place, 2) == 0) {
+            watch_one(self, place, whom);
         }
         break;
     case 1:
@@ -175,6 +179,7 @@ check_off(troupe_self *self, struct place *place, const troupe_msg *msg)
     STRESS_CHECK((place->watch[at].number == 0) ==
                      (troupe_msg_tag(msg) == TROUPE_TAG_DOWN),
         "the other form");
+    STRESS_CHECK(!place->watch[at].is_stashed, "it is put aside already");
     if (!atomic_load(&place->world->is_ending) && below(place, 4) == 0 &&
         troupe_stash(self) == TROUPE_OK) {
         place->watch[at].is_stashed = true; /* comes again */
@@ -288,7 +293,7 @@ be_nursery(troupe_self *self, void *state, const troupe_msg *msg)
         if (troupe_msg_is(msg, &tick)) {
             fill(self, place);
         } else if (troupe_ref_equal(troupe_down(msg)->actor, ref)) {
-            atomic_store(&place->ref, 0);
+            atomic_store(&place->gone, atomic_exchange(&place->ref, 0));
             if (world->births > 0) {
                 world->births--;
                 fill(self, place);
