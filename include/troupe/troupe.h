@@ -32,6 +32,7 @@
 
 /* when something fails */
 #include <troupe/backoff.h>
+#include <troupe/backoff_supervisor.h>
 #include <troupe/breaker.h>
 #include <troupe/retry.h>
 

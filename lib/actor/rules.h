@@ -286,6 +286,8 @@ struct trp_rules *trp_rules_own(struct troupe_self *self);
 
 /* What is in the stash becomes dead letters. */
 void trp_stash_bury(struct troupe_self *self, struct trp_cell *cell);
+/* Of the running actor's, if it is full, the oldest does. True: it was full. */
+bool trp_stash_make_room(struct troupe_self *self);
 
 /* How many wait, apart from the stash; stale. Any thread. */
 uint32_t trp_rules_depth(struct trp_rules *rules, uint32_t ring_depth);

@@ -113,6 +113,12 @@ void trp_fan_end(struct trp_fan *fan);
 /* All but the sender. */
 void trp_send_failure_item(
     struct trp_item *item, const troupe_failure *failure);
+/*
+ * troupe_forward() of the current message, which was not given away. False:
+ * `to` has gone, nothing was sent, and the message is current still.
+ */
+bool trp_forward_if_alive(struct troupe_self *self, troupe_ref to);
+
 /* Payload of TROUPE_TAG_FAILURE. */
 void trp_send_failure(const struct trp_sending *sending, int32_t code);
 

@@ -450,6 +450,27 @@ troupe_sender(const troupe_self *self)
                                                      : TROUPE_NONE;
 }
 
+static troupe_status
+forward(struct troupe_self *self, troupe_ref to)
+{
+    troupe_status status;
+
+    trp_book(self->core, self->local, sent, 1);
+    status =
+        trp_mailbox_deliver(self->core, self->local, to, self->current.item);
+    if (status == TROUPE_OK) {
+        self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;
+    }
+    return status;
+}
+
+static void
+bury_current(struct troupe_self *self, troupe_ref to, troupe_status status)
+{
+    trp_dead_letter(self->core, self->local, to, self->current.msg,
+        trp_item_box_or_null(self->current.item), trp_send_reason(to, status));
+}
+
 void
 troupe_forward(troupe_self *self, troupe_ref to)
 {
@@ -461,16 +482,25 @@ troupe_forward(troupe_self *self, troupe_ref to)
             self == NULL || self->current.msg == NULL ? "none" : "given away");
         return;
     }
-    trp_book(self->core, self->local, sent, 1);
-    status =
-        trp_mailbox_deliver(self->core, self->local, to, self->current.item);
-    if (status == TROUPE_OK) {
-        self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;
-    } else {
-        trp_dead_letter(self->core, self->local, to, self->current.msg,
-            trp_item_box_or_null(self->current.item),
-            trp_send_reason(to, status));
+    status = forward(self, to);
+    if (status != TROUPE_OK) {
+        bury_current(self, to, status);
     }
+}
+
+bool
+trp_forward_if_alive(struct troupe_self *self, troupe_ref to)
+{
+    troupe_status status = forward(self, to);
+
+    if (status == TROUPE_E_DEAD) {
+        trp_book(self->core, self->local, sent, UINT64_MAX);
+        return false;
+    }
+    if (status != TROUPE_OK) {
+        bury_current(self, to, status);
+    }
+    return true;
 }
 
 troupe_status

@@ -71,19 +71,39 @@ troupe_stash_length(const troupe_self *self)
     return rules != NULL ? trp_fifo_length(&rules->stash) : 0;
 }
 
+/* False: it is empty. */
+static bool
+bury_oldest(
+    struct troupe_self *self, struct trp_cell *cell, struct trp_rules *rules)
+{
+    struct trp_order_entry entry;
+
+    if (!trp_fifo_take_first(&rules->stash, &entry)) {
+        return false;
+    }
+    show_stashed(rules);
+    trp_watch_bury(self->core, self->local, trp_watching_of(self->core, cell),
+        trp_cell_ref(self->core, cell), &entry.item, TROUPE_DEAD_STASH);
+    return true;
+}
+
 void
 trp_stash_bury(struct troupe_self *self, struct trp_cell *cell)
 {
     struct trp_rules *rules = trp_rules_of(self->core, cell);
-    troupe_ref ref = trp_cell_ref(self->core, cell);
-    struct trp_order_entry entry;
 
-    while (rules != NULL && trp_fifo_take_first(&rules->stash, &entry)) {
-        show_stashed(rules);
-        trp_watch_bury(self->core, self->local,
-            trp_watching_of(self->core, cell), ref, &entry.item,
-            TROUPE_DEAD_STASH);
+    while (rules != NULL && bury_oldest(self, cell, rules)) {
     }
+}
+
+bool
+trp_stash_make_room(struct troupe_self *self)
+{
+    struct trp_rules *rules = trp_rules_of(self->core, self->cell);
+
+    return rules != NULL &&
+           trp_fifo_length(&rules->stash) >= rules->stash_capacity &&
+           bury_oldest(self, self->cell, rules);
 }
 
 void

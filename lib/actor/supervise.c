@@ -345,9 +345,8 @@ options_of(const struct question *question)
                                  : &default_supervision;
 }
 
-/* Of the window; `budget` forgets what lies before it. */
-static uint32_t
-count_restarts(struct trp_fifo *budget, uint64_t now_ns, uint64_t window_ns)
+uint32_t
+trp_restarts_count(struct trp_fifo *budget, uint64_t now_ns, uint64_t window_ns)
 {
     const struct trp_order_entry *first;
     struct trp_order_entry entry;
@@ -386,8 +385,9 @@ take_question(
             /* relaxed: the actor that has it holds it, too. */
             trp_add_relaxed(&question->how->refs, 1);
         }
-        question->restarts = count_restarts(budget_of(question, parent, child),
-            trp_alarm_now(&core->sched), options_of(question)->window_ns);
+        question->restarts =
+            trp_restarts_count(budget_of(question, parent, child),
+                trp_alarm_now(&core->sched), options_of(question)->window_ns);
     }
     trp_lock_release(&cold->lock);
     return question->index != 0;

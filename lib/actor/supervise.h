@@ -56,6 +56,13 @@ void trp_supervision_release(
     struct trp_core *core, struct trp_supervision *how);
 
 /*
+ * How many restarts a budget has that lie in the window; it forgets those that
+ * do not. An entry is one restart: `sequence` says when.
+ */
+uint32_t trp_restarts_count(
+    struct trp_fifo *budget, uint64_t now_ns, uint64_t window_ns);
+
+/*
  * Owner of S: the actor has failed. True: it is FAILED now, and will hear.
  * False: it must end, for its parent is about to, or there is no memory.
  */

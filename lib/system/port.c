@@ -27,7 +27,7 @@ troupe_port_open(troupe_system *system, const char *name, troupe_port **port)
             TROUPE_E_INVALID, call, "port", "must not be NULL", "NULL");
     }
     if (status == TROUPE_OK && name != NULL) {
-        status = trp_spawn_check_name(name, call);
+        status = trp_spawn_check_name(name, "name", call);
     }
     if (status != TROUPE_OK) {
         return status;

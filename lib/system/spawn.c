@@ -16,35 +16,28 @@
 #define STATE_BYTES_MAX ((size_t)1 << 30)
 #define ACTOR_FLAGS (TROUPE_ACTOR_KEEP_CHILDREN | TROUPE_ACTOR_DEATH_PACT)
 
-/* The rules of tree.h. */
-static troupe_status
-check_name(const char *name, const char *call)
+troupe_status
+trp_spawn_check_name(const char *name, const char *option, const char *call)
 {
     size_t length = strlen(name);
 
     if (length == 0 || length > NAME_BYTES_MAX) {
-        return trp_refuse(TROUPE_E_INVALID, call, "name",
+        return trp_refuse(TROUPE_E_INVALID, call, option,
             "must have 1 to 255 bytes", "%.20s", name);
     }
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || name[0] == '$') {
-        return trp_refuse(TROUPE_E_INVALID, call, "name",
+        return trp_refuse(TROUPE_E_INVALID, call, option,
             "must not be \".\" or \"..\" or begin with '$'", "%.20s", name);
     }
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)name[i];
 
         if (c < 0x20 || c == 0x7f || c == '/' || c == '\\') {
-            return trp_refuse(TROUPE_E_INVALID, call, "name",
+            return trp_refuse(TROUPE_E_INVALID, call, option,
                 "must have no '/', '\\' or control character", "%.20s", name);
         }
     }
     return TROUPE_OK;
-}
-
-troupe_status
-trp_spawn_check_name(const char *name, const char *call)
-{
-    return check_name(name, call);
 }
 
 static troupe_status
@@ -137,7 +130,9 @@ take_options(struct trp_birth *birth, const troupe_spawn_options *given,
     birth->name = options.name;
     birth->arg = options.arg;
     birth->arg_bytes = options.arg_bytes;
-    return options.name != NULL ? check_name(options.name, call) : TROUPE_OK;
+    return options.name != NULL
+               ? trp_spawn_check_name(options.name, "name", call)
+               : TROUPE_OK;
 }
 
 /* Complete copies of what the options point to. */
@@ -175,30 +170,52 @@ check_parts(struct trp_birth *birth, struct parts *parts, const char *call)
     return status;
 }
 
+/* What can be born; `birth` may point into `parts`. */
+TRP_INLINE troupe_status
+prepare(struct trp_birth *birth, struct parts *parts,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    const char *call)
+{
+    troupe_status status = check_type(type, call);
+
+    birth->type = type;
+    if (status == TROUPE_OK && type->defaults != NULL) {
+        status = take_options(birth, type->defaults, true, call);
+    }
+    if (status == TROUPE_OK && options != NULL) {
+        status = take_options(birth, options, false, call);
+    }
+    if (status == TROUPE_OK &&
+        TRP_UNLIKELY(birth->mailbox != NULL || birth->throttle != NULL ||
+                     birth->children != NULL || birth->own != NULL)) {
+        status = check_parts(birth, parts, call);
+    }
+    return status;
+}
+
+troupe_status
+trp_spawn_check(const troupe_actor_type *type,
+    const troupe_spawn_options *options, const char *call)
+{
+    struct trp_birth birth = {.kind = TRP_KIND_ACTOR};
+    struct parts parts;
+
+    return prepare(&birth, &parts, type, options, call);
+}
+
 TRP_INLINE troupe_status
 spawn(struct trp_core *core, troupe_ref parent, const char *call,
     const troupe_actor_type *type, const troupe_spawn_options *options,
     troupe_ref *ref)
 {
     struct trp_local *local = trp_local_here(core);
-    struct trp_birth birth = {.type = type, .kind = TRP_KIND_ACTOR};
+    struct trp_birth birth = {.kind = TRP_KIND_ACTOR};
     struct parts parts;
-    troupe_status status = check_type(type, call);
+    troupe_status status = prepare(&birth, &parts, type, options, call);
 
     if (status == TROUPE_OK && ref == NULL) {
         status = trp_refuse(
             TROUPE_E_INVALID, call, "result", "must not be NULL", "NULL");
-    }
-    if (status == TROUPE_OK && type->defaults != NULL) {
-        status = take_options(&birth, type->defaults, true, call);
-    }
-    if (status == TROUPE_OK && options != NULL) {
-        status = take_options(&birth, options, false, call);
-    }
-    if (status == TROUPE_OK &&
-        TRP_UNLIKELY(birth.mailbox != NULL || birth.throttle != NULL ||
-                     birth.children != NULL || birth.own != NULL)) {
-        status = check_parts(&birth, &parts, call);
     }
     birth.has_rules = birth.mailbox != NULL || birth.throttle != NULL ||
                       birth.stash_capacity != 0;
@@ -223,11 +240,10 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     return status;
 }
 
-troupe_status
-troupe_spawn(troupe_self *self, const troupe_actor_type *type,
+static troupe_status
+spawn_below(troupe_self *self, const char *call, const troupe_actor_type *type,
     const troupe_spawn_options *options, troupe_ref *child)
 {
-    static const char call[] = "troupe_spawn";
     troupe_status status;
 
     if (self == NULL) {
@@ -241,11 +257,11 @@ troupe_spawn(troupe_self *self, const troupe_actor_type *type,
     return status;
 }
 
-troupe_status
-troupe_system_spawn(troupe_system *system, const troupe_actor_type *type,
-    const troupe_spawn_options *options, troupe_ref *actor)
+static troupe_status
+spawn_on_top(troupe_system *system, const char *call,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    troupe_ref *actor)
 {
-    static const char call[] = "troupe_system_spawn";
     troupe_status status = trp_system_check(system, call);
 
     if (status != TROUPE_OK) {
@@ -255,4 +271,28 @@ troupe_system_spawn(troupe_system *system, const troupe_actor_type *type,
         spawn(&system->core, system->core.user, call, type, options, actor);
     /* /user refuses children only once the system is closing. */
     return status == TROUPE_E_STATE ? TROUPE_E_CLOSED : status;
+}
+
+troupe_status
+troupe_spawn(troupe_self *self, const troupe_actor_type *type,
+    const troupe_spawn_options *options, troupe_ref *child)
+{
+    return spawn_below(self, "troupe_spawn", type, options, child);
+}
+
+troupe_status
+troupe_system_spawn(troupe_system *system, const troupe_actor_type *type,
+    const troupe_spawn_options *options, troupe_ref *actor)
+{
+    return spawn_on_top(system, "troupe_system_spawn", type, options, actor);
+}
+
+troupe_status
+trp_spawn(struct trp_core *core, troupe_self *self, const char *call,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    troupe_ref *actor)
+{
+    return self != NULL
+               ? spawn_below(self, call, type, options, actor)
+               : spawn_on_top(trp_system_of(core), call, type, options, actor);
 }

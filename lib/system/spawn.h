@@ -2,10 +2,19 @@
 #ifndef TRP_SYSTEM_SPAWN_H
 #define TRP_SYSTEM_SPAWN_H
 
-#include <troupe/status.h>
+#include "actor/core.h"
 
-/* The rules for a name that a caller gives (tree.h); E_INVALID with a record.
- */
-troupe_status trp_spawn_check_name(const char *name, const char *call);
+/* For what spawns in the name of another call. Refusals name the option. */
+
+/* The rules for a name that a caller gives (tree.h). */
+troupe_status trp_spawn_check_name(
+    const char *name, const char *option, const char *call);
+/* What troupe_spawn() would say of them. */
+troupe_status trp_spawn_check(const troupe_actor_type *type,
+    const troupe_spawn_options *options, const char *call);
+/* troupe_spawn(), or with a `self` of NULL troupe_system_spawn(). */
+troupe_status trp_spawn(struct trp_core *core, troupe_self *self,
+    const char *call, const troupe_actor_type *type,
+    const troupe_spawn_options *options, troupe_ref *actor);
 
 #endif /* TRP_SYSTEM_SPAWN_H */

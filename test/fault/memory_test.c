@@ -1289,6 +1289,104 @@ Test(fault_memory, failures_and_restarts)
     fail_each(&(struct scenario){NULL, run_failures, 8});
 }
 
+/* --- the back-off supervisor ---------------------------------------------- */
+
+static uint32_t kept_starts, kept_messages;
+
+/* The first two starts fail, and each third after them. */
+static troupe_status
+start_kept(troupe_self *self, void *state, const void *arg)
+{
+    (void)self;
+    (void)state;
+    cr_assert_str_eq(arg, "kept");
+    kept_starts++;
+    return kept_starts <= 2 || kept_starts % 3 == 0 ? TROUPE_E_FAILED
+                                                    : TROUPE_OK;
+}
+
+static troupe_verdict
+receive_kept(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    kept_messages++;
+    return troupe_msg_tag(msg) == TEST_TAG_EMPTY ? troupe_fail(self, 5)
+                                                 : TROUPE_CONTINUE;
+}
+
+/* With everything that an option can point to, and a budget that has a window.
+ */
+static void
+run_keeper(troupe_system *system)
+{
+    static const troupe_actor_type kept = {.size = sizeof kept,
+        .name = "kept",
+        .receive = receive_kept,
+        .start = start_kept};
+    static const troupe_backoff pauses = {
+        .size = sizeof pauses, .min_ns = TROUPE_MS(1), .max_ns = TROUPE_MS(8)};
+    static const troupe_rule rule = {5, 5, TROUPE_DIRECTIVE_RESTART};
+    static const troupe_supervision children = {.size = sizeof children,
+        .rules = &rule,
+        .rule_count = 1,
+        .backoff = &pauses};
+    static const troupe_mailbox_options mailbox = {
+        .size = sizeof mailbox, .capacity = 100};
+    static const troupe_spawn_options child = {.size = sizeof child,
+        .arg = "kept",
+        .arg_bytes = 5,
+        .mailbox = &mailbox,
+        .children = &children};
+    const troupe_backoff_options options = {.size = sizeof options,
+        .name = "keeper",
+        .child = &kept,
+        .child_options = &child,
+        .backoff = &pauses,
+        .window_ns = TROUPE_S(10),
+        .max_restarts = 10000,
+        .stash_capacity = 3};
+    bool is_simulation = troupe_system_seed(system) != 0;
+    troupe_ref ref = TROUPE_NONE;
+    uint32_t before;
+
+    kept_starts = kept_messages = 0;
+    if (!is_ok(troupe_system_spawn_backoff(system, &options, &ref))) {
+        cr_assert(troupe_ref_is_none(ref));
+        cr_assert_eq(test_counters(system).started, 0);
+        return;
+    }
+    for (uint64_t i = 0; i < 30; i++) {
+        struct test_large payload = {.owned = {&tally.dropped, i}};
+
+        tally.owned++;
+        if (!is_ok(troupe_post(system, ref, &test_large, &payload))) {
+            tally.kept++;
+        }
+        if (i % 10 == 9) {
+            (void)is_ok(troupe_post(system, ref, &test_empty, NULL));
+        }
+        test_run(system);
+        if (is_simulation) {
+            cr_assert_eq(
+                troupe_system_advance(system, TROUPE_MS(2)), TROUPE_OK);
+        }
+    }
+    if (!is_simulation) {
+        return;
+    }
+    cr_assert_eq(troupe_system_advance(system, TROUPE_S(1)), TROUPE_OK);
+    before = kept_messages;
+    if (is_ok(troupe_post(system, ref, &test_other, &(uint64_t){1}))) {
+        cr_assert_eq(troupe_system_advance(system, TROUPE_S(1)), TROUPE_OK);
+        cr_assert_eq(kept_messages, before + 1, "it has recovered");
+    }
+}
+
+Test(fault_memory, a_backoff_supervisor)
+{
+    fail_each(&(struct scenario){NULL, run_keeper, 12});
+}
+
 /* --- mailboxes with rules ------------------------------------------------- */
 
 /* Puts aside what comes while it is shut; what it opens with is empty. */
