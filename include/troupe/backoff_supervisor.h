@@ -27,7 +27,7 @@ TROUPE_BEGIN_DECLS
 typedef enum troupe_trigger { /* which end of the child brings it back */
     TROUPE_TRIGGER_ANY = 0,
     TROUPE_TRIGGER_FAILURE = 1, /* a plain stop ends the supervisor too */
-    TROUPE_TRIGGER_STOP = 2     /* a failure does: as TROUPE_EXIT_DONE, both */
+    TROUPE_TRIGGER_STOP = 2     /* a failure ends it too */
 } troupe_trigger;
 
 typedef enum troupe_hold {
@@ -47,6 +47,9 @@ enum {
 };
 
 /*
+ * A supervisor that ends with its child ends as that did: TROUPE_EXIT_FAILED
+ * with its code, or TROUPE_EXIT_DONE.
+ *
  * All that is pointed to is copied but for `child`, which is static. The budget
  * is literal, as in supervision.h: with 3 the fourth end within window_ns gives
  * up. A child that cannot be spawned (E_NOMEM, E_LIMIT, a custom mailbox that
@@ -67,7 +70,7 @@ typedef struct troupe_backoff_options {
     uint32_t stash_capacity; /* 0 = 1000 */
     troupe_trigger trigger;
     troupe_hold hold;
-    troupe_give_up give_up; /* STOP: ends well; ESCALATE: fails, same code */
+    troupe_give_up give_up; /* STOP: ends; ESCALATE: fails, same code */
     uint32_t flags;         /* TROUPE_BACKOFF_FORWARD_EARLY */
 } troupe_backoff_options;
 

@@ -298,6 +298,10 @@ trp_turn_judge(
         leave_unhandled(turn, view);
         return TRP_NEXT_ON;
     case TROUPE_DONE:
+        if (self->is_lost) {
+            self->is_lost = false;
+            return end_actor(turn, TROUPE_EXIT_FAILED, self->code);
+        }
         return end_actor(turn, TROUPE_EXIT_DONE, 0);
     case TROUPE_FAILED:
         return fail(turn, self->code_is_set ? self->code : 0);

@@ -329,12 +329,22 @@ spend(struct troupe_self *self, struct keeper *keeper)
                : TROUPE_E_NOMEM;
 }
 
+/* There will not be another child: it ends as the last one did. */
+static troupe_verdict
+end(struct troupe_self *self, bool has_failed, int32_t code)
+{
+    self->is_lost = has_failed;
+    self->code = code;
+    return TROUPE_DONE;
+}
+
 /*
  * The tick is set before anything else can be decided: a supervisor that fails
  * and is resumed goes on with it.
  */
 static troupe_verdict
-bring_back(troupe_self *self, struct keeper *keeper, int32_t code)
+bring_back(
+    troupe_self *self, struct keeper *keeper, bool has_failed, int32_t code)
 {
     uint64_t delay_ns =
         trp_backoff_delay_ns(&keeper->plan->backoff, keeper->failures++);
@@ -349,7 +359,7 @@ bring_back(troupe_self *self, struct keeper *keeper, int32_t code)
             (int)code);
         return keeper->plan->options.give_up == TROUPE_GIVE_UP_ESCALATE
                    ? troupe_fail(self, code)
-                   : TROUPE_DONE;
+                   : end(self, has_failed, code);
     }
     if (status == TROUPE_OK) {
         troupe_log(self, TROUPE_LOG_INFO,
@@ -375,12 +385,12 @@ child_ended(
         troupe_log(self, TROUPE_LOG_INFO,
             "child %" PRIu64 " has %s, code %d: that ends the supervisor",
             keeper->number, has_failed ? "failed" : "stopped", (int)code);
-        return TROUPE_DONE;
+        return end(self, has_failed, code);
     }
     if (lived_ns >= options->reset_ns) {
         keeper->failures = 0;
     }
-    return bring_back(self, keeper, code);
+    return bring_back(self, keeper, has_failed, code);
 }
 
 /*

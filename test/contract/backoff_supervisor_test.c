@@ -4,6 +4,7 @@
 
 #include <troupe/backoff_supervisor.h>
 #include <troupe/port.h>
+#include <troupe/testkit.h>
 #include <troupe/timer.h>
 #include <troupe/tree.h>
 
@@ -312,30 +313,39 @@ Test(backoff_supervisor, a_child_that_somebody_stops_has_stopped)
 }
 
 static void
-check_rejected(troupe_trigger trigger, uint64_t end)
+check_end(const troupe_backoff_options *options, uint64_t end,
+    troupe_exit_kind kind, int32_t code)
 {
-    troupe_backoff_options options = usual();
     troupe_port *port;
     troupe_ref device;
     const troupe_msg *msg;
 
     forget();
-    options.trigger = trigger;
-    device = spawn(&options);
+    device = spawn(options);
     cr_assert_eq(troupe_port_open(the_system, NULL, &port), TROUPE_OK);
     cr_assert_eq(troupe_port_watch(port, device), TROUPE_OK);
     advance_ms(50);
     tell(device, end);
     msg = troupe_port_next(port);
     cr_assert_not_null(msg);
-    cr_assert_eq(troupe_down(msg)->kind, TROUPE_EXIT_DONE);
+    cr_assert_eq(troupe_down(msg)->kind, kind);
+    cr_assert_eq(troupe_down(msg)->code, code);
     troupe_port_close(port);
 }
 
-Test(backoff_supervisor, an_end_that_does_not_ends_the_supervisor_well)
+Test(backoff_supervisor, a_supervisor_that_ends_does_as_its_child_did)
 {
-    check_rejected(TROUPE_TRIGGER_FAILURE, END);
-    check_rejected(TROUPE_TRIGGER_STOP, FAIL + 3);
+    troupe_backoff_options options = usual();
+
+    options.trigger = TROUPE_TRIGGER_FAILURE;
+    check_end(&options, END, TROUPE_EXIT_DONE, 0);
+    options.trigger = TROUPE_TRIGGER_STOP;
+    check_end(&options, FAIL + 3, TROUPE_EXIT_FAILED, 3);
+    options.trigger = TROUPE_TRIGGER_ANY;
+    options.max_restarts = TROUPE_RESTARTS_NONE;
+    check_end(&options, END, TROUPE_EXIT_DONE, 0);
+    check_end(&options, FAIL + 4, TROUPE_EXIT_FAILED, 4);
+    cr_assert_eq(test_counters(the_system).restarted, 0);
 }
 
 /* --- what is sent meanwhile ----------------------------------------------- */
@@ -804,6 +814,52 @@ Test(backoff_supervisor, one_that_is_resumed_after_it_gave_up_goes_on)
     tell(device, 1);
     advance_ms(250);
     cr_assert_str_eq(written(), "1+ 2+ 3+ 1 ");
+}
+
+static troupe_msg *taken[65536];
+
+/* As many as there is room for without asking: as large as a timer. */
+static troupe_verdict
+take_all(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    troupe_system *system = troupe_self_system(self);
+    uint32_t *count = user;
+    troupe_msg *large = NULL;
+
+    (void)msg;
+    while (large == NULL) {
+        cr_assert_lt(*count, 65536);
+        troupe_fail_allocation(system, 1);
+        taken[*count] = troupe_msg_new(system, &test_bytes, 64);
+        cr_assert_not_null(taken[(*count)++], "in its place, of the heap");
+        large = troupe_msg_new(system, &test_bytes, 5000);
+    }
+    troupe_msg_free(large);
+    troupe_fail_allocation(system, 1);
+    return TROUPE_CONTINUE;
+}
+
+/* It has no timer that would wake it: the next message does. */
+Test(backoff_supervisor, one_that_is_resumed_without_a_timer_sets_it_again)
+{
+    troupe_ref doer = test_spawn_doer(the_system, NULL);
+    troupe_ref device;
+    uint32_t count = 0;
+
+    (void)spawn_parent(TROUPE_DIRECTIVE_RESUME, TROUPE_DIRECTIVE_STOP);
+    device = parent_device;
+    advance_ms(50);
+    test_do(the_system, doer, take_all, &count);
+    tell(the_child, FAIL);
+    troupe_fail_allocation(the_system, 0);
+    advance_ms(10000);
+    cr_assert_str_eq(written(), "1+ ", "there was no memory for the timer");
+    tell(device, 1);
+    advance_ms(200);
+    cr_assert_str_eq(written(), "2+ 1 ");
+    while (count > 0) {
+        troupe_msg_free(taken[--count]);
+    }
 }
 
 Test(backoff_supervisor, children_are_numbered)

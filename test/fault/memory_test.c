@@ -1314,6 +1314,41 @@ receive_kept(troupe_self *self, void *state, const troupe_msg *msg)
                                                  : TROUPE_CONTINUE;
 }
 
+/* Spawns a supervisor, and resumes it when it fails. */
+static const troupe_backoff_options *keeper_options;
+static troupe_ref keeper, keeper_parent;
+
+static troupe_verdict
+spawn_keeper(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    (void)msg;
+    (void)is_ok(troupe_spawn_backoff(self, keeper_options, &keeper));
+    return TROUPE_CONTINUE;
+}
+
+static void
+prepare_keeper_parent(troupe_system *system)
+{
+    static const troupe_supervision resume = {
+        .size = sizeof resume, .otherwise = TROUPE_DIRECTIVE_RESUME};
+    static const troupe_spawn_options options = {
+        .size = sizeof options, .children = &resume};
+    static const troupe_actor_type type = {
+        .size = sizeof type, .name = "parent", .receive = spawn_keeper};
+
+    cr_assert_eq(troupe_system_spawn(system, &type, &options, &keeper_parent),
+        TROUPE_OK);
+    test_run(system);
+}
+
+static void
+no_keeper_parent(troupe_system *system)
+{
+    (void)system;
+    keeper_parent = TROUPE_NONE;
+}
+
 /* With everything that an option can point to, and a budget that has a window.
  */
 static void
@@ -1346,24 +1381,30 @@ run_keeper(troupe_system *system)
         .max_restarts = 10000,
         .stash_capacity = 3};
     bool is_simulation = troupe_system_seed(system) != 0;
-    troupe_ref ref = TROUPE_NONE;
+    uint64_t started = test_counters(system).started;
     uint32_t before;
 
     kept_starts = kept_messages = 0;
-    if (!is_ok(troupe_system_spawn_backoff(system, &options, &ref))) {
-        cr_assert(troupe_ref_is_none(ref));
-        cr_assert_eq(test_counters(system).started, 0);
+    keeper = TROUPE_NONE;
+    keeper_options = &options;
+    if (troupe_ref_is_none(keeper_parent)) {
+        (void)is_ok(troupe_system_spawn_backoff(system, &options, &keeper));
+    } else if (is_ok(troupe_post(system, keeper_parent, &test_empty, NULL))) {
+        test_run(system);
+    }
+    if (troupe_ref_is_none(keeper)) {
+        cr_assert_eq(test_counters(system).started, started);
         return;
     }
     for (uint64_t i = 0; i < 30; i++) {
         struct test_large payload = {.owned = {&tally.dropped, i}};
 
         tally.owned++;
-        if (!is_ok(troupe_post(system, ref, &test_large, &payload))) {
+        if (!is_ok(troupe_post(system, keeper, &test_large, &payload))) {
             tally.kept++;
         }
         if (i % 10 == 9) {
-            (void)is_ok(troupe_post(system, ref, &test_empty, NULL));
+            (void)is_ok(troupe_post(system, keeper, &test_empty, NULL));
         }
         test_run(system);
         if (is_simulation) {
@@ -1376,7 +1417,7 @@ run_keeper(troupe_system *system)
     }
     cr_assert_eq(troupe_system_advance(system, TROUPE_S(1)), TROUPE_OK);
     before = kept_messages;
-    if (is_ok(troupe_post(system, ref, &test_other, &(uint64_t){1}))) {
+    if (is_ok(troupe_post(system, keeper, &test_other, &(uint64_t){1}))) {
         cr_assert_eq(troupe_system_advance(system, TROUPE_S(1)), TROUPE_OK);
         cr_assert_eq(kept_messages, before + 1, "it has recovered");
     }
@@ -1384,7 +1425,12 @@ run_keeper(troupe_system *system)
 
 Test(fault_memory, a_backoff_supervisor)
 {
-    fail_each(&(struct scenario){NULL, run_keeper, 12});
+    fail_each(&(struct scenario){no_keeper_parent, run_keeper, 12});
+}
+
+Test(fault_memory, a_backoff_supervisor_that_is_resumed)
+{
+    fail_each(&(struct scenario){prepare_keeper_parent, run_keeper, 12});
 }
 
 /* --- mailboxes with rules ------------------------------------------------- */
