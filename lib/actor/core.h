@@ -77,9 +77,9 @@ struct troupe_self {
     struct trp_current current;    /* the message of this turn */
     int32_t code;                  /* of troupe_fail() */
     bool code_is_set;
-    bool is_lost; /* with TROUPE_DONE: it has failed, and nobody is asked */
-    uint8_t after;        /* TRP_AFTER_*: what the turn has to look at */
-    bool in_then;         /* a continuation: what is current is no message */
+    bool is_lost;  /* with TROUPE_DONE: it has failed, and nobody is asked */
+    uint8_t after; /* TRP_AFTER_*: what the turn has to look at */
+    bool in_then;  /* a continuation: what is current is no message */
     troupe_ticket awaits; /* of troupe_await() */
 };
 

@@ -2,6 +2,7 @@
 #include "support/await.h"
 #include "support/system.h"
 
+#include <troupe/ask.h>
 #include <troupe/backoff_supervisor.h>
 #include <troupe/port.h>
 #include <troupe/testkit.h>
@@ -518,6 +519,66 @@ Test(backoff_supervisor, what_is_sent_to_a_child_that_has_gone_is_held)
     advance_ms(1);
     cr_assert_str_eq(written(), "1 2 3 4 5 ");
     cr_assert_eq(test_letters.total, 0);
+}
+
+/* 0: it ends without an answer. */
+static troupe_verdict
+answer(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    uint64_t number = *troupe_payload(msg, uint64_t);
+
+    (void)state;
+    if (number == 0) {
+        return TROUPE_DONE;
+    }
+    number++;
+    troupe_reply(self, &test_number, &number);
+    return TROUPE_CONTINUE;
+}
+
+Test(backoff_supervisor, an_ask_through_it_is_answered_by_the_child)
+{
+    static const troupe_actor_type answers = {.size = sizeof answers,
+        .name = "answers",
+        .receive = answer,
+        .start = start_child};
+    troupe_backoff_options options = usual();
+    troupe_answer got;
+    troupe_ref device;
+
+    options.child = &answers;
+    bad_starts = 5;
+    device = spawn(&options);
+    for (uint64_t i = 1; i <= 2; i++) {
+        cr_assert_eq(troupe_ask_wait(the_system, device, &test_number, &i,
+                         TROUPE_S(60), &got),
+            TROUPE_OK);
+        cr_assert_eq(*troupe_payload(got.reply, uint64_t), i + 1);
+        troupe_msg_free(got.reply);
+    }
+    cr_assert_eq(starts, 6);
+    cr_assert_eq(troupe_ask_wait(the_system, device, &test_number,
+                     &(uint64_t){0}, TROUPE_S(60), &got),
+        TROUPE_E_DEAD, "the child's death, not the supervisor's");
+}
+
+/* Another one takes its place, a little later. */
+Test(backoff_supervisor, an_ask_that_is_evicted_has_ended)
+{
+    troupe_backoff_options options = usual();
+    troupe_answer got;
+    troupe_ref device;
+
+    options.stash_capacity = 1;
+    device = spawn(&options);
+    cr_assert_eq(troupe_post_after(the_system, device, &test_number,
+                     &(uint64_t){9}, TROUPE_MS(1), NULL),
+        TROUPE_OK);
+    cr_assert_eq(troupe_ask_wait(the_system, device, &test_number,
+                     &(uint64_t){1}, TROUPE_S(60), &got),
+        TROUPE_E_DEAD);
+    cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STASH], 1);
+    cr_assert_eq(test_letters.last.number, 1);
 }
 
 Test(backoff_supervisor, a_full_stash_loses_the_oldest)
