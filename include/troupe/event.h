@@ -17,6 +17,11 @@ TROUPE_BEGIN_DECLS
  *   TROUPE_TAG_ACTOR_STARTED   troupe_actor_event, before its first turn
  *   TROUPE_TAG_ACTOR_STOPPED   troupe_actor_event, after its name is free
  *   TROUPE_TAG_ACTOR_RESTARTED troupe_actor_event, before it starts again
+ *   TROUPE_TAG_RUNTIME_ERROR   troupe_actor_event, exit.code = troupe_status
+ *
+ * A runtime error is what nobody else is told: there was no memory to ask the
+ * parent of an actor that has failed, or to count its restart, so it ends; or
+ * for the pause before that, which is left out.
  *
  * An event that was lost itself in the mailbox of an actor that stopped is a
  * dead letter like any other message; only a TROUPE_TAG_DEAD_LETTER that is
@@ -25,6 +30,7 @@ TROUPE_BEGIN_DECLS
 #define TROUPE_TAG_ACTOR_STARTED UINT32_C(0xffffff05)
 #define TROUPE_TAG_ACTOR_STOPPED UINT32_C(0xffffff06)
 #define TROUPE_TAG_ACTOR_RESTARTED UINT32_C(0xffffff07)
+#define TROUPE_TAG_RUNTIME_ERROR UINT32_C(0xffffff08)
 
 typedef struct troupe_actor_event { /* frozen */
     troupe_exit exit;               /* exit.actor; started: the rest is zero */

@@ -322,6 +322,19 @@ trp_cell_parent(const struct trp_core *core, uint32_t index)
                                                          */
 }
 
+/* For an event. The caller's own cell, or a child's, with the lock held. */
+static inline struct trp_life
+trp_life_of(const struct trp_core *core, struct trp_cell *cell,
+    troupe_exit_kind kind, int32_t code)
+{
+    uint32_t parent = trp_cell_parent(core, trp_cell_index(core, cell));
+
+    return (struct trp_life){.exit = {trp_cell_ref(core, cell), kind, code},
+        .parent = trp_cell_ref(core, trp_cell_at(core, parent)),
+        .type = trp_load_relaxed(/* relaxed: constant in a life */
+            &trp_cold_of(core, cell)->type)};
+}
+
 /* Space for troupe_spawn_options, type and state; all checked by the caller. */
 struct trp_birth {
     const troupe_actor_type *type; /* NULL: port or guardian */

@@ -141,6 +141,9 @@ struct trp_core {
         const struct trp_life *life);
     void (*on_restarted)(struct trp_core *core, struct trp_local *local,
         const struct trp_life *life);
+    /* what was promised and could not be: exit.code says why */
+    void (*on_error)(struct trp_core *core, struct trp_local *local,
+        const struct trp_life *life);
     /* answered; so many restarts were in the window before */
     void (*on_failed)(struct trp_core *core, const troupe_exit *cause,
         troupe_directive directive, uint32_t restarts);

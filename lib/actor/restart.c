@@ -52,6 +52,10 @@ is_early(struct troupe_self *self, struct trp_cell *cell, uint64_t due_ns)
     }
     rules = trp_rules_own(self);
     if (rules == NULL) {
+        const struct trp_life life = trp_life_of(
+            core, cell, TROUPE_EXIT_FAILED, (int32_t)TROUPE_E_NOMEM);
+
+        trp_failure_tell(self, &life);
         return false; /* too early rather than never */
     }
     trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_RULED);
@@ -93,16 +97,12 @@ static void
 tell(struct troupe_self *self, struct trp_cell *cell, const troupe_exit *cause)
 {
     struct trp_core *core = self->core;
-    uint32_t parent = trp_cell_parent(core, trp_cell_index(core, cell));
 
     trp_book(core, self->local, restarted, 1);
     /* relaxed: who subscribes meanwhile may miss one. */
     if (trp_load_relaxed(&core->life_listeners) != 0) {
-        const struct trp_life life = {
-            .exit = {trp_cell_ref(core, cell), cause->kind, cause->code},
-            .parent = trp_cell_ref(core, trp_cell_at(core, parent)),
-            .type = trp_load_relaxed(/* relaxed: constant in a life */
-                &trp_cold_of(core, cell)->type)};
+        const struct trp_life life =
+            trp_life_of(core, cell, cause->kind, cause->code);
 
         core->on_restarted(core, self->local, &life);
     }

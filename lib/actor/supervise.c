@@ -154,12 +154,21 @@ unlist_locked(struct trp_core *core, struct trp_family *family,
     failure->is_reported = false;
 }
 
+void
+trp_failure_tell(struct troupe_self *self, const struct trp_life *life)
+{
+    /* relaxed: who subscribes meanwhile may miss one. */
+    if (trp_load_relaxed(&self->core->life_listeners) != 0) {
+        self->core->on_error(self->core, self->local, life);
+    }
+}
+
 /*
  * To the end of the parent's list, unless it was told before it failed what
  * ends this state anyway: that is the answer. A resume that it has not seen was
- * meant for something else. False: the parent hears of nothing any more.
+ * meant for something else. E_STATE: the parent hears of nothing any more.
  */
-static bool
+static troupe_status
 report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
     struct trp_failure *failure)
 {
@@ -167,17 +176,17 @@ report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
     uint8_t orders;
 
     if ((trp_cell_flags(trp_cell_at(core, parent)) & TRP_CELL_STOPPING) != 0) {
-        return false;
+        return TROUPE_E_STATE;
     }
     extra = trp_cell_extra_locked(core, &core->cold[parent]);
     if (extra == NULL) {
-        return false;
+        return TROUPE_E_NOMEM;
     }
     orders = trp_and_acq_rel(&trp_cell_at(core, index)->orders,
         (uint8_t)~TRP_ORDER_RESUME); /* pairs: cell.orders */
     if ((orders & (TRP_ORDER_RESTART | TRP_ORDER_STOP)) != 0) {
         failure->due_ns = extra->family.due_ns;
-        return true;
+        return TROUPE_OK;
     }
     failure->prev = extra->family.last_failed;
     failure->next = 0;
@@ -188,37 +197,52 @@ report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
         extra_of(&core->cold[failure->prev])->failure.next = index;
     }
     extra->family.last_failed = index;
-    return true;
+    return TROUPE_OK;
+}
+
+static troupe_status
+report(struct troupe_self *self, struct trp_cell *cell, troupe_exit_kind kind,
+    int32_t code)
+{
+    struct trp_core *core = self->core;
+    uint32_t index = trp_cell_index(core, cell);
+    uint32_t parent = trp_cell_parent(core, index);
+    struct trp_extra *extra = trp_cell_extra(core, cell);
+    troupe_status status;
+    troupe_ref to;
+
+    if (extra == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_FAILED);
+    trp_lock_acquire(&core->cold[parent].lock);
+    extra->failure.cause = (troupe_exit){trp_cell_ref(core, cell), kind, code};
+    to = trp_cell_ref(core, trp_cell_at(core, parent));
+    status = report_locked(core, parent, index, &extra->failure);
+    trp_lock_release(&core->cold[parent].lock);
+    if (status != TROUPE_OK) {
+        trp_cell_set_flags(
+            cell, trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_FAILED);
+        return status;
+    }
+    trp_order_children(core, self->local, cell, TRP_ORDER_HOLD, 0);
+    (void)trp_mailbox_request(core, self->local, to, TRP_RING_SIGNAL);
+    return TROUPE_OK;
 }
 
 bool
 trp_failure_report(struct troupe_self *self, struct trp_cell *cell,
     troupe_exit_kind kind, int32_t code)
 {
-    struct trp_core *core = self->core;
-    uint32_t index = trp_cell_index(core, cell);
-    uint32_t parent = trp_cell_parent(core, index);
-    struct trp_extra *extra = trp_cell_extra(core, cell);
-    troupe_ref to;
-    bool heard;
+    troupe_status status = report(self, cell, kind, code);
 
-    if (extra == NULL) {
-        return false;
+    if (status == TROUPE_E_NOMEM) {
+        const struct trp_life life =
+            trp_life_of(self->core, cell, TROUPE_EXIT_FAILED, (int32_t)status);
+
+        trp_failure_tell(self, &life);
     }
-    trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_FAILED);
-    trp_lock_acquire(&core->cold[parent].lock);
-    extra->failure.cause = (troupe_exit){trp_cell_ref(core, cell), kind, code};
-    to = trp_cell_ref(core, trp_cell_at(core, parent));
-    heard = report_locked(core, parent, index, &extra->failure);
-    trp_lock_release(&core->cold[parent].lock);
-    if (!heard) {
-        trp_cell_set_flags(
-            cell, trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_FAILED);
-        return false;
-    }
-    trp_order_children(core, self->local, cell, TRP_ORDER_HOLD, 0);
-    (void)trp_mailbox_request(core, self->local, to, TRP_RING_SIGNAL);
-    return true;
+    return status == TROUPE_OK;
 }
 
 void
@@ -434,8 +458,8 @@ pause_ns(const struct question *question)
                : 0;
 }
 
-/* One more restart. False: the budget does not allow it, or has no memory. */
-static bool
+/* One more restart. E_LIMIT: the budget does not allow it; E_NOMEM. */
+static troupe_status
 spend_locked(
     struct trp_fifo *budget, const struct question *question, uint64_t now_ns)
 {
@@ -445,13 +469,13 @@ spend_locked(
 
     if (options->max_restarts != TROUPE_RESTARTS_UNLIMITED &&
         trp_fifo_length(budget) >= options->max_restarts) {
-        return false;
+        return TROUPE_E_LIMIT;
     }
     if (options->max_restarts == TROUPE_RESTARTS_UNLIMITED &&
         trp_fifo_length(budget) >= RESTARTS_TOLD) {
         (void)trp_fifo_take_first(budget, &oldest);
     }
-    return trp_fifo_push_last(budget, &entry);
+    return trp_fifo_push_last(budget, &entry) ? TROUPE_OK : TROUPE_E_NOMEM;
 }
 
 /*
@@ -476,7 +500,8 @@ order_family_locked(struct troupe_self *self, struct trp_cold *cold,
 
 /*
  * What the directive means for the child, or for all of them. The child may
- * have gone meanwhile, by a K. False: the budget is used up.
+ * have gone meanwhile, by a K. False: the budget is used up, or cannot be
+ * kept.
  */
 static bool
 carry_out(struct troupe_self *self, struct trp_cold *cold,
@@ -491,7 +516,8 @@ carry_out(struct troupe_self *self, struct trp_cold *cold,
     struct trp_cell *cell = trp_cell_at(core, question->index);
     uint64_t now_ns = trp_alarm_now(&core->sched);
     struct trp_extra *parent, *child;
-    bool may = true;
+    troupe_status status = TROUPE_OK;
+    struct trp_life life;
 
     trp_lock_acquire(&cold->lock);
     parent = extra_of(cold);
@@ -502,8 +528,9 @@ carry_out(struct troupe_self *self, struct trp_cold *cold,
         if (directive == TROUPE_DIRECTIVE_RESTART) {
             uint64_t pause = pause_ns(question);
 
-            may = spend_locked(
+            status = spend_locked(
                 budget_of(question, parent, child), question, now_ns);
+            life = trp_life_of(core, cell, TROUPE_EXIT_FAILED, (int32_t)status);
             child->failure.due_ns =
                 pause > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + pause;
             if (all) {
@@ -511,15 +538,18 @@ carry_out(struct troupe_self *self, struct trp_cold *cold,
                 parent->family.cause = question->cause;
             }
         }
-        if (may && all) {
+        if (status == TROUPE_OK && all) {
             order_family_locked(self, cold, &parent->family, orders[directive]);
-        } else if (may) {
+        } else if (status == TROUPE_OK) {
             order_locked(
                 core, self->local, question->index, orders[directive], 0);
         }
     }
     trp_lock_release(&cold->lock);
-    return may;
+    if (status == TROUPE_E_NOMEM) {
+        trp_failure_tell(self, &life);
+    }
+    return status == TROUPE_OK;
 }
 
 enum trp_answer

@@ -69,6 +69,10 @@ uint32_t trp_restarts_count(
 bool trp_failure_report(struct troupe_self *self, struct trp_cell *cell,
     troupe_exit_kind kind, int32_t code);
 
+/* Outside every lock: what was promised and could not be, if somebody listens.
+ */
+void trp_failure_tell(struct troupe_self *self, const struct trp_life *life);
+
 /* Owner of S of a parent: one of its children's failures was answered. */
 enum trp_answer {
     TRP_ANSWER_NONE,     /* there are none */

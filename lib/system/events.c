@@ -87,6 +87,7 @@ static TRP_ATOMIC(uint32_t) *
     case TROUPE_TAG_ACTOR_STARTED:
     case TROUPE_TAG_ACTOR_STOPPED:
     case TROUPE_TAG_ACTOR_RESTARTED:
+    case TROUPE_TAG_RUNTIME_ERROR:
         return &system->core.life_listeners;
     default:
         return NULL;
@@ -434,6 +435,9 @@ static const troupe_msg_type stopped_type = {sizeof(troupe_msg_type),
 static const troupe_msg_type restarted_type = {sizeof(troupe_msg_type),
     "actor_restarted", sizeof(troupe_actor_event), TROUPE_TAG_ACTOR_RESTARTED,
     TROUPE_MSG_SHARED, NULL};
+static const troupe_msg_type error_type = {sizeof(troupe_msg_type),
+    "runtime_error", sizeof(troupe_actor_event), TROUPE_TAG_RUNTIME_ERROR,
+    TROUPE_MSG_SHARED, NULL};
 
 void
 trp_events_letter(troupe_system *system, struct trp_local *local,
@@ -489,6 +493,13 @@ on_restarted(
     publish_life(core, local, life, &restarted_type);
 }
 
+static void
+on_error(
+    struct trp_core *core, struct trp_local *local, const struct trp_life *life)
+{
+    publish_life(core, local, life, &error_type);
+}
+
 /* --- life ----------------------------------------------------------------- */
 
 void
@@ -497,6 +508,7 @@ trp_events_init(troupe_system *system)
     system->core.on_started = on_started;
     system->core.on_stopped = on_stopped;
     system->core.on_restarted = on_restarted;
+    system->core.on_error = on_error;
     system->core.on_subscriber_gone = on_subscriber_gone;
 }
 

@@ -1232,6 +1232,55 @@ static const troupe_actor_type subject_type = {
     .restart = leave_subject,
 };
 
+/* Listens to what nobody else is told. */
+static uint32_t errors;
+static troupe_actor_event the_error;
+
+static troupe_status
+start_listener(troupe_self *self, void *state, const void *arg)
+{
+    (void)state;
+    (void)arg;
+    return troupe_subscribe(self, TROUPE_TAG_RUNTIME_ERROR, NULL, NULL);
+}
+
+static troupe_verdict
+hear_error(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    errors++;
+    the_error = *troupe_payload(msg, troupe_actor_event);
+    return TROUPE_CONTINUE;
+}
+
+static void
+prepare_listener(troupe_system *system)
+{
+    static const troupe_actor_type listener = {.size = sizeof listener,
+        .name = "listener",
+        .receive = hear_error,
+        .start = start_listener};
+    troupe_ref ref;
+
+    errors = 0;
+    cr_assert_eq(troupe_system_spawn(system, &listener, NULL, &ref), TROUPE_OK);
+    test_run(system);
+}
+
+static void
+check_error(troupe_ref actor)
+{
+    cr_assert_eq(errors, 1);
+    cr_assert(troupe_ref_equal(the_error.exit.actor, actor));
+    cr_assert(troupe_ref_is_none(the_error.parent));
+    cr_assert_str_eq(the_error.type, "subject");
+    cr_assert_eq(the_error.exit.kind, TROUPE_EXIT_FAILED);
+    cr_assert_eq(the_error.exit.code, (int32_t)TROUPE_E_NOMEM);
+}
+
+static bool is_plain; /* without options: fewer failures than it may have */
+
 /* With rules, a pause, and a budget that every restart takes some memory of. */
 static void
 run_failures(troupe_system *system)
@@ -1252,21 +1301,24 @@ run_failures(troupe_system *system)
 
     subject_starts = 0;
     memset(&subject_end, 0xff, sizeof subject_end);
-    if (!is_ok(troupe_system_spawn(system, &subject_type, &options, &ref))) {
+    if (!is_ok(troupe_system_spawn(
+            system, &subject_type, is_plain ? NULL : &options, &ref))) {
         return;
     }
-    for (; failed < 40; failed++) {
+    for (; failed < (is_plain ? 9 : 40); failed++) {
         struct test_large payload = {.owned = {&tally.dropped, failed}};
         uint32_t refused = tally.refused;
 
         if (troupe_depth(system, ref) == TROUPE_DEPTH_DEAD) {
             break;
         }
-        tally.owned++;
-        if (!is_ok(troupe_post(system, ref, &test_large, &payload))) {
-            tally.kept++;
+        if (failed != 0) { /* the first pause finds no stash */
+            tally.owned++;
+            if (!is_ok(troupe_post(system, ref, &test_large, &payload))) {
+                tally.kept++;
+            }
+            test_run(system);
         }
-        test_run(system);
         cr_assert_leq(tally.refused, refused + 1);
         (void)is_ok(troupe_post(system, ref, &test_empty, NULL));
         test_run(system);
@@ -1278,15 +1330,26 @@ run_failures(troupe_system *system)
     if (troupe_depth(system, ref) == TROUPE_DEPTH_DEAD) {
         cr_assert_eq(subject_end.kind, TROUPE_EXIT_FAILED);
         cr_assert_eq(subject_end.code, 5);
+        check_error(ref);
         tally.refused++; /* noticed: it ended for want of memory */
     } else {
         cr_assert_geq(subject_starts, failed, "told, and restarted");
+        if (errors != 0) {
+            check_error(ref); /* without a pause */
+        }
     }
 }
 
 Test(fault_memory, failures_and_restarts)
 {
-    fail_each(&(struct scenario){NULL, run_failures, 8});
+    is_plain = false;
+    fail_each(&(struct scenario){prepare_listener, run_failures, 8});
+}
+
+Test(fault_memory, failures_of_an_actor_without_options)
+{
+    is_plain = true;
+    fail_each(&(struct scenario){prepare_listener, run_failures, 4});
 }
 
 /* --- the back-off supervisor ---------------------------------------------- */
