@@ -23,6 +23,23 @@ show_stashed(struct trp_rules *rules)
     trp_store_relaxed(&rules->stashed, trp_fifo_length(&rules->stash));
 }
 
+/* All that a custom mailbox takes back is a box; what a timer has shown may
+ * have none, or one that the timer reads as well. */
+static bool
+box_up(struct troupe_self *self, struct trp_item *item)
+{
+    struct trp_box *box = trp_item_own(self->core, self->local, item);
+
+    if (box == NULL) {
+        return false;
+    }
+    box->msg.sender = trp_ref_unpack(item->sender);
+    if ((item->mark & TRP_MARK_NOTICE) == 0) {
+        trp_item_from_box(item, box);
+    }
+    return true;
+}
+
 troupe_status
 troupe_stash(troupe_self *self)
 {
@@ -52,7 +69,8 @@ troupe_stash(troupe_self *self)
     /* relaxed: constant in the actor's life, and it is ours. */
     is_custom = trp_load_relaxed(&rules->form) == TRP_FORM_CUSTOM;
     if (!trp_fifo_reserve(&rules->stash, 1) ||
-        !trp_watch_put_back(self, &entry.item, is_custom)) {
+        !trp_watch_put_back(self, &entry.item, is_custom) ||
+        (is_custom && !box_up(self, &entry.item))) {
         return TROUPE_E_NOMEM;
     }
     (void)trp_fifo_push_last(&rules->stash, &entry);

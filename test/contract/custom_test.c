@@ -404,6 +404,58 @@ Test(custom, what_prepend_refuses_stays_in_the_stash)
     cr_assert_eq(test_letters.by_reason[TROUPE_DEAD_STASH], 2);
 }
 
+TROUPE_MSG_TYPE_WITH(shared_beat, uint64_t[32], 77, TROUPE_MSG_SHARED, NULL);
+
+/* Its timers are seen once, put aside, and seen again; handled[7] counts. */
+static troupe_status
+start_beats(troupe_self *self, void *state, const void *arg)
+{
+    static const uint64_t numbers[32] = {7};
+
+    (void)state;
+    (void)arg;
+    cr_assert_eq(
+        troupe_timer_once(self, 1, &test_number, numbers, 0), TROUPE_OK);
+    cr_assert_eq(troupe_timer_fixed_rate(
+                     self, 2, &test_number, numbers, 0, TROUPE_S(1000)),
+        TROUPE_OK);
+    return troupe_timer_fixed_rate(
+        self, 3, &shared_beat, numbers, 0, TROUPE_S(1000));
+}
+
+static troupe_verdict
+stash_beats(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    cr_assert(troupe_ref_is_none(msg->sender));
+    cr_assert_eq(*(const uint64_t *)msg->payload, 7);
+    if (++handled[7] > 3) {
+        return TROUPE_CONTINUE;
+    }
+    cr_assert_eq(troupe_stash(self), TROUPE_OK);
+    return troupe_check(
+        self, handled[7] == 3 ? troupe_unstash(self, 0) : TROUPE_OK);
+}
+
+static const troupe_actor_type beats = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "beats",
+    .receive = stash_beats,
+    .start = start_beats};
+
+Test(custom, timers_that_were_stashed_come_back)
+{
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref;
+
+    memset(handled, 0, sizeof handled);
+    spawn.mailbox = &options;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &beats, &spawn, &ref), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(handled[7], 6);
+}
+
 /* --- one that breaks its promise ------------------------------------------ */
 
 /* A run that has come to rest. */
