@@ -776,6 +776,15 @@ elapsed(uint64_t now_ns, uint64_t start_ns)
 static const troupe_msg_type no_type = {
     sizeof(troupe_msg_type), "", 0, TROUPE_TAG_RESERVED, 0, NULL};
 
+/* What an asker that ends is told of what it has not got. */
+static troupe_status
+status_at_the_end(const struct trp_core *core)
+{
+    /* pairs: system.closing */
+    return trp_load_acquire(&core->closing) != 0 ? TROUPE_E_CLOSED
+                                                 : TROUPE_E_CANCELLED;
+}
+
 void
 trp_op_finish(struct troupe_self *self, struct trp_op *op, bool is_over,
     struct trp_outcome *outcome)
@@ -801,7 +810,8 @@ trp_op_finish(struct troupe_self *self, struct trp_op *op, bool is_over,
             trp_dead_letter(core, self->local, self->ref, &outcome->answer,
                 trp_item_box_or_null(&outcome->item), TROUPE_DEAD_STOPPED);
             trp_item_release(self->local, &outcome->item);
-            outcome->result.status = TROUPE_E_CANCELLED;
+            outcome->result.status = status_at_the_end(core);
+            outcome->result.code = 0;
             outcome->result.msg = NULL;
             outcome->spent = TRP_SPENT_TAKEN;
         }
@@ -846,9 +856,7 @@ trp_ops_end(struct troupe_self *self, struct trp_cell *cell)
     asker->is_ending = true;
     trp_cell_set_flags(
         cell, trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_AWAITING);
-    /* pairs: system.closing */
-    over = trp_load_acquire(&core->closing) != 0 ? TROUPE_E_CLOSED
-                                                 : TROUPE_E_CANCELLED;
+    over = status_at_the_end(core);
     while (asker->soonest != 0) {
         op = op_at(core, asker->soonest);
         if (!end_with(core, asker, op, over)) {

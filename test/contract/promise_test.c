@@ -160,6 +160,37 @@ Test(promise, ends_with_a_failure)
     cr_expect_eq(outcomes.entry[0].code, 3);
 }
 
+static void
+be_answered_and_stopped(bool is_failure)
+{
+    struct operation op = {.timeout_ns = TROUPE_S(1)};
+    troupe_ref doer = test_spawn_doer(the_system, NULL);
+
+    test_do(the_system, doer, promise, &op);
+    if (is_failure) {
+        troupe_post_failure(the_system, op.promise, 7);
+    } else {
+        test_post_number(the_system, op.promise, 1);
+    }
+    troupe_system_request_stop(the_system);
+    cr_assert_eq(troupe_post_stop_now(the_system, doer), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(outcomes.count, 1);
+    cr_expect_eq(outcomes.entry[0].status, TROUPE_E_CLOSED);
+    cr_expect_eq(outcomes.entry[0].code, 0);
+    cr_expect(!outcomes.entry[0].has_msg);
+}
+
+Test(promise, that_is_kept_as_the_system_stops_is_closed)
+{
+    be_answered_and_stopped(false);
+}
+
+Test(promise, that_is_broken_as_the_system_stops_is_closed)
+{
+    be_answered_and_stopped(true);
+}
+
 Test(promise, takes_large_and_owned_answers)
 {
     struct operation op = {0};
