@@ -282,12 +282,13 @@ trp_op_unhold(struct trp_core *core, troupe_ref promise)
     }
     trp_lock_acquire(lock);
     word = trp_load_acquire(&op->word); /* pairs: op.word */
-    while (word >> 32 == promise.generation && holder_of(word) == holder &&
-           (word & TRP_OP_STATE) == TRP_OP_PENDING) {
-        if (trp_cas_acq_rel(&op->word, &word, /* pairs: op.word */
-                word & ~(TRP_OP_HOLDER << TRP_OP_HOLDER_SHIFT))) {
-            unlink_held(op);
-            break;
+    if (word >> 32 == promise.generation && holder_of(word) == holder &&
+        (word & TRP_OP_STATE) == TRP_OP_PENDING) {
+        /* While the word says holder nobody gives the block back without the
+         * lock; when it does not any more, it is not ours to look at. */
+        unlink_held(op);
+        while (!trp_cas_acq_rel(&op->word, &word, /* pairs: op.word */
+            word & ~(TRP_OP_HOLDER << TRP_OP_HOLDER_SHIFT))) {
         }
     }
     trp_lock_release(lock);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKERS = 4, SERVERS = 8, KEPT = 16, OPEN = 32 };
+enum { ASKERS = 4, SERVERS = 8, KEPT = 2, OPEN = 32 };
 
 TROUPE_MSG_TYPE_EMPTY(go, 1);
 TROUPE_MSG_TYPE(question, uint64_t, 2);
@@ -112,6 +112,22 @@ answer(troupe_self *self, struct server *server, troupe_ref to, uint64_t number)
     }
 }
 
+/* Somebody else's from now on, long after it was handled here. */
+static void
+send_on(
+    troupe_self *self, struct server *server, troupe_ref asker, uint64_t number)
+{
+    troupe_msg *msg = troupe_msg_new(server->asks->system, &question, 0);
+
+    STRESS_CHECK(msg != NULL, "message");
+    memcpy(msg->payload, &number, sizeof number);
+    if (troupe_send_msg_from(self,
+            server_ref(server->asks, test_random_below(&server->rng, SERVERS)),
+            msg, asker) != TROUPE_OK) {
+        troupe_msg_free(msg);
+    }
+}
+
 static troupe_verdict
 be_server(troupe_self *self, void *state, const troupe_msg *msg)
 {
@@ -120,11 +136,12 @@ be_server(troupe_self *self, void *state, const troupe_msg *msg)
     troupe_msg *taken;
 
     switch (test_random_below(&server->rng, 16)) {
-    case 0: /* keeps it; when there is no more room, answers all */
+    case 0: /* keeps it; without room answers them or sends them on */
     case 1:
         if (server->count == KEPT) {
             for (uint32_t i = 0; i < KEPT; i++) {
-                answer(self, server, server->kept[i], server->numbers[i]);
+                (number % 4 == 0 ? answer : send_on)(
+                    self, server, server->kept[i], server->numbers[i]);
             }
             server->count = 0;
         }
