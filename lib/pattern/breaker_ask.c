@@ -2,6 +2,7 @@
 #include "pattern/breaker.h"
 
 #include "actor/op.h"
+#include "actor/send.h"
 
 /* An ask between enter and leave of a breaker. */
 
@@ -36,17 +37,36 @@ on_end(troupe_self *self, void *state, const troupe_result *result, void *user)
     return guarded.then.fn(self, state, result, guarded.then.user);
 }
 
-/* The continuation is told E_OPEN, after the present callback. */
+/*
+ * The continuation is told E_OPEN, after the present callback. A mistake is one
+ * here, too, and what the payload owns goes as with an ask that nobody takes.
+ */
 static troupe_status
-refuse(struct troupe_self *self, const char *call, troupe_continuation then,
+refuse(struct troupe_self *self, const struct trp_sending *sending,
+    const troupe_msg_type *type, const void *payload, troupe_continuation then,
     troupe_ticket *ticket)
 {
-    troupe_status status;
-    struct trp_op *op = trp_op_open(self, call, TROUPE_FOREVER, then, &status);
+    size_t bytes = type != NULL ? type->bytes : 0;
+    troupe_status status =
+        troupe_ref_is_none(sending->to)
+            ? trp_refuse(TROUPE_E_INVALID, sending->call, "whom",
+                  "must not be TROUPE_NONE", "TROUPE_NONE")
+            : TROUPE_OK;
+    struct trp_item item;
+    struct trp_op *op;
 
+    if (status == TROUPE_OK) {
+        status = trp_send_make(sending, type, payload, bytes, &item);
+    }
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    trp_send_unmake(sending, &item);
+    op = trp_op_open(self, sending->call, TROUPE_FOREVER, then, &status);
     if (op == NULL) {
         return status;
     }
+    trp_send_lose(sending, type, payload, bytes);
     if (ticket != NULL) {
         ticket->id = trp_op_ticket(self->core, op);
     }
@@ -81,9 +101,13 @@ troupe_breaker_ask(troupe_self *self, troupe_breaker *breaker, troupe_ref whom,
     guarded->then = then;
     status = troupe_breaker_enter(breaker, &guarded->permit);
     if (status != TROUPE_OK) {
+        const struct trp_sending sending = {
+            .core = self->core, .local = self->local, .call = call, .to = whom};
+
         forget(self, guarded);
-        return status == TROUPE_E_OPEN ? refuse(self, call, then, ticket)
-                                       : status;
+        return status == TROUPE_E_OPEN
+                   ? refuse(self, &sending, type, payload, then, ticket)
+                   : status;
     }
     status = troupe_ask(self, whom, type, payload, trp_breaker_call_ns(breaker),
         troupe_then(on_end, guarded), ticket);

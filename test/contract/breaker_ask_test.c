@@ -109,6 +109,54 @@ Test(breaker_ask, a_reply_goes_through)
     cr_assert_eq(troupe_breaker_state_now(breaker), TROUPE_BREAKER_CLOSED);
 }
 
+static uint32_t dropped;
+
+static void
+count_drop(void *payload, size_t bytes)
+{
+    (void)payload;
+    (void)bytes;
+    dropped++;
+}
+
+TROUPE_MSG_TYPE_WITH(small_owner, uint64_t, 20, 0, count_drop);
+TROUPE_MSG_TYPE_WITH(large_owner, uint64_t[9], 21, 0, count_drop);
+
+static troupe_verdict
+ask_with_owners(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    static const uint64_t payload[9];
+    troupe_continuation then = troupe_then(on_end, NULL);
+
+    (void)msg;
+    (void)user;
+    cr_assert_eq(troupe_breaker_ask(
+                     self, breaker, silent, &small_owner, payload, then, NULL),
+        TROUPE_OK);
+    cr_assert_eq(troupe_breaker_ask(
+                     self, breaker, silent, &large_owner, payload, then, NULL),
+        TROUPE_OK);
+    cr_expect_eq(dropped, 2);
+    cr_expect_eq(troupe_breaker_ask(
+                     self, breaker, silent, &large_owner, NULL, then, NULL),
+        TROUPE_E_INVALID);
+    cr_expect_eq(troupe_breaker_ask(self, breaker, TROUPE_NONE, &large_owner,
+                     payload, then, NULL),
+        TROUPE_E_INVALID);
+    return TROUPE_CONTINUE;
+}
+
+Test(breaker_ask, owns_the_payload_also_when_it_is_open)
+{
+    dropped = 0;
+    open_it();
+    told_count = 0;
+    test_do(the_system, asker, ask_with_owners, NULL);
+    cr_expect_eq(dropped, 2);
+    cr_expect_eq(told_count, 2);
+    cr_expect_eq(told.status, TROUPE_E_OPEN);
+}
+
 Test(breaker_ask, failures_open_it_and_then_nobody_is_asked)
 {
     open_it();
