@@ -22,7 +22,8 @@ typedef struct troupe_result { /* frozen */
  * the outcome, or before stop() or restart() when the actor ends first, so
  * `user` can always be released here. Then its status is TROUPE_E_CANCELLED, or
  * TROUPE_E_CLOSED if the system is stopping, its verdict does not count, and it
- * can start nothing; an answer that has just come is a dead letter.
+ * can start nothing; an answer that has just come is a dead letter. What had
+ * ended otherwise just before, by its deadline or a death, is told as that.
  *
  * troupe_take() keeps result->msg, troupe_forward() passes it on.
  * troupe_reply() answers the sender of the message that was current when the

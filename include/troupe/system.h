@@ -99,7 +99,8 @@ TROUPE_API size_t troupe_system_busy(
 /*
  * troupe_system_stop() if that has not been done, then frees everything. Any
  * other status than TROUPE_OK is that of the stop, or E_STATE while a port, a
- * probe or a breaker is open, and nothing was freed. NULL is allowed. Other
+ * probe or a breaker is open, and nothing was freed; if one is open when it is
+ * called, nothing was stopped either. NULL is allowed. Other
  * threads must have left all other calls on the system, but for requests of the
  * stop and tasks of the shutdown, which are waited for.
  */

@@ -19,7 +19,9 @@ TROUPE_BEGIN_DECLS
  *
  * The message takes its place in line, and no rule of the mailbox applies to
  * it, for of each key at most one waits to be handled: it may exceed the
- * capacity, is never dropped and costs no token of a throttle.
+ * capacity, is never dropped and costs no token of a throttle. Once it was
+ * stashed, taken or forwarded it is like any other, for the rules of a mailbox
+ * too, and a cancel does not reach it any more.
  *
  * A type with `drop` can be sent once only: its payload cannot be repeated.
  * E_INVALID: that, a bad message, or a delay or period of 0 between two.
