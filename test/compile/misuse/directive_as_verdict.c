@@ -1,0 +1,11 @@
+/* error: implicit conversion from 'enum troupe_directive' to 'troupe_verdict' */
+/* SPDX-License-Identifier: MIT */
+#include "../job.h"
+
+troupe_verdict f(void);
+
+troupe_verdict
+f(void)
+{
+    return TROUPE_DIRECTIVE_STOP;
+}
