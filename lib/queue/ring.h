@@ -116,6 +116,10 @@ struct trp_item {
     uint64_t payload[2];
 };
 
+_Static_assert(_Alignof(struct trp_item) == 16 &&
+                   offsetof(struct trp_item, payload) % 16 == 0,
+    "message.h promises it, wherever an item lies");
+
 struct trp_ring {
     TRP_ATOMIC(uint64_t) word; /* producers and owner, CAS only */
     TRP_ATOMIC(uint32_t) head; /* owner writes, producers read */

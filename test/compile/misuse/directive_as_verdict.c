@@ -1,4 +1,4 @@
-/* error: implicit conversion from 'enum troupe_directive' to 'troupe_verdict' */
+/* error: implicit conversion from 'enum troupe_directive' */
 /* SPDX-License-Identifier: MIT */
 #include "../job.h"
 
