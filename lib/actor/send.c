@@ -19,7 +19,7 @@ send_plain(struct troupe_self *self, troupe_ref to, const troupe_msg_type *type,
 
     trp_make_plain(&item, type, payload, bytes, self->ref);
     trp_count(&self->local->books.sent, 1);
-    self->after |= (uint8_t)(trp_cell_at(self->core, to.index) == self->cell);
+    self->after |= (uint8_t)(to.index == self->ref.index);
     return trp_mailbox_deliver(self->core, self->local, to, &item);
 }
 

@@ -161,14 +161,18 @@ wants_look(const struct trp_turn *turn)
     return trp_load_acquire(&turn->cold->look) != 0; /* pairs: cell.look */
 }
 
-/* The turn is used up. */
+/* The turn is used up, or makes way: that says nothing of its messages. */
 static void
 end_turn(struct trp_turn *turn, uint64_t began_ns)
 {
     struct trp_cell *cell = turn->cell;
 
     trp_turn_book(turn);
-    adapt(cell, began_ns);
+    if (TRP_LIKELY(!turn->made_way)) {
+        adapt(cell, began_ns);
+    } else {
+        cell->used_up = 0;
+    }
     trp_mailbox_rearm(turn->core, cell);
     trp_cursor_publish(&turn->cursor, &cell->ring);
     trp_ring_shrink(&turn->cursor, &turn->core->segments,
@@ -194,7 +198,11 @@ look_after(struct trp_turn *turn, uint32_t left)
         trp_turn_look_up(turn) == TRP_NEXT_GONE) {
         return 0;
     }
-    return (after & TRP_AFTER_SELF) != 0 && makes_way(turn) ? 1 : left;
+    if ((after & TRP_AFTER_SELF) != 0 && makes_way(turn)) {
+        turn->made_way = true;
+        return 1;
+    }
+    return left;
 }
 
 /* Nothing could be popped; `rules` may be NULL. TRP_NEXT_GONE as above. */

@@ -22,6 +22,7 @@ struct trp_turn {
     struct trp_cursor cursor;
     uint32_t first; /* head at the beginning: whether it wrapped */
     bool active;    /* handled something; of an actor with a timeout */
+    bool made_way;  /* ends early: it has sent to itself */
 };
 
 enum trp_next { TRP_NEXT_ON, TRP_NEXT_GONE };

@@ -15,6 +15,8 @@
  * pop     owner only, the newest; wait-free.
  * steal   any thread, the oldest; lock-free: fails only if another thread took
  *         it. The owner uses it for first-in-first-out order.
+ * own     the same two for a deque that nobody else takes from: no instruction
+ *         that waits for other cores. push is the same for both.
  *
  * Invariants
  *   D1  top only grows, and top <= bottom except inside pop.
@@ -133,6 +135,36 @@ trp_deque_steal(struct trp_deque *deque)
         return NULL;
     }
     return item;
+}
+
+/* The newest, or NULL, of a deque that its owner alone takes from. */
+TRP_INLINE void *
+trp_deque_pop_own(struct trp_deque *deque)
+{
+    /* relaxed, all: one thread; others may want to know the length. */
+    int64_t bottom = trp_load_relaxed(&deque->bottom) - 1;
+    struct trp_deque_array *array = trp_load_relaxed(&deque->array);
+
+    if (trp_load_relaxed(&deque->top) > bottom) {
+        return NULL;
+    }
+    trp_store_relaxed(&deque->bottom, bottom);
+    return trp_load_relaxed(&array->entry[bottom & array->mask]);
+}
+
+/* The oldest, or NULL, of such a deque. */
+TRP_INLINE void *
+trp_deque_shift_own(struct trp_deque *deque)
+{
+    /* relaxed, all: as above. */
+    int64_t top = trp_load_relaxed(&deque->top);
+    struct trp_deque_array *array = trp_load_relaxed(&deque->array);
+
+    if (top >= trp_load_relaxed(&deque->bottom)) {
+        return NULL;
+    }
+    trp_store_relaxed(&deque->top, top + 1);
+    return trp_load_relaxed(&array->entry[top & array->mask]);
 }
 
 /* Any thread; stale at once. */

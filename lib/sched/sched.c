@@ -18,6 +18,7 @@ init_worker(struct trp_sched *sched, uint32_t index, uint64_t seed)
 
     worker->sched = sched;
     worker->index = index;
+    worker->is_robbed = sched->steal != TRP_STEAL_OFF;
     worker->rng.state = seed + index;
     trp_steal_init(worker);
     worker->progress[0] = worker->progress[1] = worker->progress[2] =

@@ -10,6 +10,9 @@
  * goes to the deque, where thieves find it. A task that used up its throughput
  * goes to the end of the yield queue. Foreign threads use the injector.
  *
+ * Nobody robs the only worker, nor any if stealing is off: then slot and queues
+ * are plain memory of one thread (is_robbed is false).
+ *
  * Pairs
  *   slot.task   store or swap into the slot -> swap out of it, by owner or
  *               thief: the task and what it is part of.
@@ -95,7 +98,11 @@ trp_submit(struct trp_worker *worker, struct trp_task *task)
         trp_submit_watch(worker);
         return;
     }
-    before = trp_swap_acq_rel(&worker->slot, task); /* pairs: slot.task */
+    if (worker->is_robbed) {
+        before = trp_swap_acq_rel(&worker->slot, task); /* pairs: slot.task */
+    } else {
+        trp_store_relaxed(&worker->slot, task); /* relaxed: one thread */
+    }
     if (before != NULL) {
         trp_submit_deque(worker, before);
     }

@@ -123,10 +123,30 @@ static struct trp_task *
 take_slot(struct trp_worker *worker)
 {
     /* relaxed: a look; the swap decides. */
-    if (trp_load_relaxed(&worker->slot) == NULL) {
+    struct trp_task *task = trp_load_relaxed(&worker->slot);
+
+    if (task == NULL) {
         return NULL;
     }
-    return trp_swap_acq_rel(&worker->slot, NULL); /* pairs: slot.task */
+    if (worker->is_robbed) {
+        return trp_swap_acq_rel(&worker->slot, NULL); /* pairs: slot.task */
+    }
+    trp_store_relaxed(&worker->slot, NULL); /* relaxed: one thread */
+    return task;
+}
+
+static struct trp_task *
+take_newest(struct trp_worker *worker)
+{
+    return worker->is_robbed ? trp_deque_pop(&worker->deque)
+                             : trp_deque_pop_own(&worker->deque);
+}
+
+static struct trp_task *
+take_oldest(struct trp_worker *worker, struct trp_deque *deque)
+{
+    return worker->is_robbed ? trp_deque_steal(deque)
+                             : trp_deque_shift_own(deque);
 }
 
 /*
@@ -136,7 +156,7 @@ take_slot(struct trp_worker *worker)
 static struct trp_task *
 take_yielder(struct trp_worker *worker)
 {
-    struct trp_task *task = trp_deque_steal(&worker->yield);
+    struct trp_task *task = take_oldest(worker, &worker->yield);
     uint32_t yielders;
 
     if (task != NULL) {
@@ -158,7 +178,7 @@ take_queued(struct trp_worker *worker)
         task = take_yielder(worker);
     }
     if (task == NULL) {
-        task = trp_deque_pop(&worker->deque);
+        task = take_newest(worker);
         if (task == NULL) {
             task = take_yielder(worker);
         } else if (worker->credit > 0) {
@@ -184,7 +204,7 @@ trp_worker_pick(struct trp_worker *worker)
             task = take_injected(worker);
         }
         if (task == NULL) {
-            task = trp_deque_steal(&worker->deque);
+            task = take_oldest(worker, &worker->deque);
         }
         if (task != NULL) {
             return task;

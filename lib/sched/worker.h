@@ -58,6 +58,7 @@ struct trp_worker {
     pthread_t thread;
     uint32_t index;
     bool started;
+    bool is_robbed; /* others take from its slot and its queues */
 
     /* this worker only */
     uint32_t tick;      /* dispatches */

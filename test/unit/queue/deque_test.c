@@ -66,6 +66,39 @@ Test(queue_deque, steal_takes_the_oldest)
     cr_assert_null(trp_deque_steal(&deque));
 }
 
+Test(queue_deque, an_owner_alone_takes_from_both_ends_what_others_would_get)
+{
+    cr_assert_null(trp_deque_pop_own(&deque));
+    cr_assert_null(trp_deque_shift_own(&deque));
+    push(0, 4);
+    cr_assert_eq(trp_deque_pop_own(&deque), &items[3]);
+    cr_assert_eq(trp_deque_shift_own(&deque), &items[0]);
+    cr_assert_eq(trp_deque_length(&deque), 2);
+    cr_assert_eq(trp_deque_shift_own(&deque), &items[1]);
+    cr_assert_eq(trp_deque_pop_own(&deque), &items[2]);
+    cr_assert_null(trp_deque_pop_own(&deque));
+    cr_assert_null(trp_deque_shift_own(&deque));
+    cr_assert_eq(trp_deque_length(&deque), 0);
+}
+
+Test(queue_deque, an_owner_alone_grows_it_after_it_has_gone_round)
+{
+    uint32_t oldest = 0;
+
+    push(0, 200);
+    for (; oldest < 150; oldest++) {
+        cr_assert_eq(trp_deque_shift_own(&deque), &items[oldest]);
+    }
+    push(200, MANY);
+    for (uint32_t i = MANY; i > MANY / 2; i--) {
+        cr_assert_eq(trp_deque_pop_own(&deque), &items[i - 1]);
+    }
+    for (; oldest < MANY / 2; oldest++) {
+        cr_assert_eq(trp_deque_shift_own(&deque), &items[oldest]);
+    }
+    cr_assert_null(trp_deque_shift_own(&deque));
+}
+
 Test(queue_deque, the_last_entry_goes_to_one_side_only)
 {
     push(0, 1);
