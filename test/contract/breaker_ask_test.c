@@ -167,6 +167,33 @@ Test(breaker_ask, failures_open_it_and_then_nobody_is_asked)
     cr_assert_eq(test_counters(the_system).asks, 0);
 }
 
+static troupe_verdict
+fill_and_ask(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    uint64_t number = 0;
+
+    cr_assert_eq(troupe_send(self, *(troupe_ref *)user, &test_number, &number),
+        TROUPE_OK);
+    return ask(self, msg, user);
+}
+
+Test(breaker_ask, a_refusal_is_a_failure)
+{
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref full;
+
+    mailbox.capacity = 1;
+    options.mailbox = &mailbox;
+    cr_assert_eq(troupe_system_spawn(the_system, &test_plain, &options, &full),
+        TROUPE_OK);
+    for (int i = 0; i < 2; i++) {
+        test_do(the_system, asker, fill_and_ask, &full);
+        cr_assert_eq(told.status, TROUPE_E_FULL);
+    }
+    cr_assert_eq(troupe_breaker_state_now(breaker), TROUPE_BREAKER_OPEN);
+}
+
 Test(breaker_ask, a_deadline_is_a_failure)
 {
     cr_assert_eq(outcome_of(&silent), TROUPE_E_TIMEOUT);

@@ -162,6 +162,21 @@ Test(custom, its_order_is_the_order)
     cr_assert_eq(how.opened, 1);
 }
 
+Test(custom, it_is_opened_once_however_often_its_actor_is_restarted)
+{
+    struct test_record record = {.answer = TROUPE_FAILED};
+    troupe_ref ref = test_spawn_recorder_with(the_system, &options, &record);
+
+    for (uint64_t i = 0; i < 3; i++) {
+        cr_assert_eq(post(ref, i), TROUPE_OK);
+    }
+    test_run(the_system);
+    cr_assert_eq(record.started, 4);
+    cr_assert_eq(record.count, 3);
+    cr_assert_eq(how.opened, 1);
+    cr_assert_eq(how.closed, 0);
+}
+
 Test(custom, what_it_refuses_stays_the_senders)
 {
     struct test_record record = {0};

@@ -293,6 +293,23 @@ Test(promise, is_piped_to_nobody_as_a_dead_letter)
     cr_expect_eq(drops, 1);
 }
 
+Test(promise, is_piped_to_the_full_as_a_dead_letter)
+{
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+    struct test_record record = {0};
+    struct operation op = {0};
+
+    mailbox.capacity = 1;
+    op.to = test_spawn_recorder_with(the_system, &mailbox, &record);
+    test_do(the_system, test_spawn_doer(the_system, NULL), pipe_to, &op);
+    test_post_number(the_system, op.to, 1);
+    test_post_number(the_system, op.promise, 2);
+    test_run(the_system);
+    cr_assert_eq(record.count, 1);
+    cr_expect_eq(record.entry[0].number, 1);
+    cr_expect_eq(test_letters.by_reason[TROUPE_DEAD_REFUSED], 1);
+}
+
 /* --- pauses --------------------------------------------------------------- */
 
 Test(promise, of_a_pause_is_kept)

@@ -301,6 +301,49 @@ Test(stash, outside_of_a_behaviour_there_is_nothing_to_stash)
     troupe_stash_clear(NULL);
 }
 
+static troupe_status in_start;
+static troupe_status in_stop;
+
+static troupe_status
+stash_in_start(troupe_self *self, void *state, const void *arg)
+{
+    (void)state;
+    (void)arg;
+    in_start = troupe_stash(self);
+    return TROUPE_OK;
+}
+
+static void
+stash_in_stop(troupe_self *self, void *state, const troupe_exit *why)
+{
+    (void)state;
+    (void)why;
+    in_stop = troupe_stash(self);
+}
+
+Test(stash, in_start_and_stop_there_is_nothing_to_stash)
+{
+    static const troupe_actor_type eager = {
+        .size = TROUPE_OPTIONS(troupe_actor_type),
+        .name = "eager",
+        .receive = receive,
+        .start = stash_in_start,
+        .stop = stash_in_stop};
+    troupe_ref ref = TROUPE_NONE;
+
+    in_start = in_stop = TROUPE_OK;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &eager, NULL, &ref), TROUPE_OK);
+    cr_assert_eq(post(ref, 1), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(in_start, TROUPE_E_STATE);
+    cr_assert_eq(troupe_post_stop(the_system, ref), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(in_stop, TROUPE_E_STATE);
+    cr_assert_eq(actor.count, 1);
+    cr_assert_eq(test_letters.total, 0);
+}
+
 Test(stash, what_is_cleared_becomes_dead_letters)
 {
     troupe_ref ref = spawn(NULL, 0);
@@ -384,6 +427,56 @@ Test(stash, rejected_as_a_whole_when_there_is_no_room)
     CHECK(10, 11, 12, 0, 1, 2);
     cr_assert_eq(drops.count, 0);
     cr_assert_eq(test_counters(the_system).dropped, 0);
+}
+
+static troupe_verdict
+receive_or_fail(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)receive(self, state, msg);
+    return troupe_check(self, actor.last);
+}
+
+static troupe_directive
+resume(const troupe_exit *exit, uint32_t restarts, void *user)
+{
+    (void)restarts;
+    *(int32_t *)user = exit->code;
+    return TROUPE_DIRECTIVE_RESUME;
+}
+
+/* A full stash, a full mailbox: both may be a failure, which costs nothing. */
+Test(stash, what_it_refuses_its_supervisor_may_hear_of)
+{
+    static const troupe_actor_type checked = {
+        .size = TROUPE_OPTIONS(troupe_actor_type),
+        .name = "checked",
+        .receive = receive_or_fail};
+    troupe_mailbox_options mailbox = bounded(3, TROUPE_OVERFLOW_REJECT);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_supervision own = TROUPE_INIT(troupe_supervision);
+    troupe_ref ref = TROUPE_NONE;
+    int32_t code = 0;
+
+    own.decide = resume;
+    own.user = &code;
+    options.own = &own;
+    options.mailbox = &mailbox;
+    options.stash_capacity = 2;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &checked, &options, &ref), TROUPE_OK);
+    fill_stash(ref, 3);
+    cr_assert_eq(code, (int32_t)TROUPE_E_LIMIT);
+    cr_assert_eq(actor.left, 2);
+    actor.last = TROUPE_OK;
+    tell(ref, CMD_OPEN, 0);
+    cr_assert_eq(post(ref, 10), TROUPE_OK);
+    cr_assert_eq(post(ref, 11), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(code, (int32_t)TROUPE_E_FULL);
+    cr_assert_eq(actor.left, 2);
+    actor.last = TROUPE_OK;
+    tell(ref, CMD_OPEN, 0);
+    CHECK(10, 11, 0, 1);
 }
 
 Test(stash, undroppable_ones_need_no_room_under_reject)

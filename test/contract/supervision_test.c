@@ -424,6 +424,27 @@ Test(supervision, the_budget_is_literal)
     expect_end(TROUPE_EXIT_FAILED, 4);
 }
 
+Test(supervision, siblings_have_a_budget_each)
+{
+    static const troupe_supervision one = SUPERVISION(.max_restarts = 1);
+    struct plan b = {.name = "b"}, c = {.name = "c"}, d = {.name = "d"};
+    struct plan a = {.name = "a",
+        .own_children = 3,
+        .child = {&b, &c, &d},
+        .options = {.children = &one}};
+
+    spawn_top(&a);
+    (void)after(&b, 1);
+    (void)after(&c, 2);
+    (void)after(&d, 3);
+    cr_assert_eq(b.starts, 2);
+    cr_assert_eq(c.starts, 2);
+    cr_assert_eq(d.starts, 2);
+    (void)after(&c, 4);
+    cr_assert_eq(c.starts, 2);
+    cr_assert_eq(test_counters(the_system).actors, 3);
+}
+
 Test(supervision, ten_restarts_a_minute_are_the_default)
 {
     struct plan a = {.name = "a"};
@@ -1109,6 +1130,78 @@ Test(supervision, one_that_stops_itself_and_fails_is_gone)
     test_do(the_system, doer, stop_and_fail, NULL);
     expect_end(TROUPE_EXIT_FAILED, 12);
     cr_assert_eq(test_counters(the_system).actors, 0);
+}
+
+/* Deep enough for others to have their turns while it goes. */
+#define DEPTH 16
+
+/* Below `top`, one under the other: they go before it, from the last one on. */
+static void
+hang_chain(struct plan *top, struct plan *chain)
+{
+    for (size_t i = 0; i < DEPTH; i++) {
+        struct plan *above = i == 0 ? top : &chain[i - 1];
+
+        chain[i].name = "c";
+        above->own_children = 1;
+        above->child[0] = &chain[i];
+    }
+}
+
+static troupe_verdict
+stop_and_receive(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    cr_assert_eq(troupe_stop_now(self, troupe_self_ref(self)), TROUPE_OK);
+    return receive_worker(self, state, msg);
+}
+
+/* Its parent's answer, a restart, comes while its children are going. */
+Test(supervision, one_that_stops_itself_and_fails_does_not_come_back)
+{
+    static const troupe_actor_type type = {.size = sizeof(troupe_actor_type),
+        .name = "quitter",
+        .state_bytes = sizeof(struct worker),
+        .receive = stop_and_receive,
+        .start = start_worker,
+        .stop = stop_worker};
+    struct plan chain[DEPTH] = {{.name = "c"}};
+    struct plan a = {.name = "a",
+        .type = &type,
+        .options = {.flags = TROUPE_ACTOR_KEEP_CHILDREN}};
+
+    hang_chain(&a, chain);
+    spawn_top(&a);
+    watch(&a);
+    (void)after(&a, 12);
+    cr_assert_eq(a.starts, 1);
+    expect_end(TROUPE_EXIT_FAILED, 12);
+    cr_assert_eq(test_counters(the_system).restarted, 0);
+    cr_assert_eq(test_counters(the_system).actors, 0);
+}
+
+Test(supervision, a_restart_for_all_leaves_one_that_is_stopping_alone)
+{
+    static const troupe_supervision all =
+        SUPERVISION(.scope = TROUPE_SCOPE_ALL_FOR_ONE);
+    struct plan chain[DEPTH] = {{.name = "c"}};
+    struct plan a = {
+        .name = "a", .options = {.flags = TROUPE_ACTOR_KEEP_CHILDREN}};
+    struct plan b = {.name = "b"};
+    struct plan top = {.name = "top",
+        .own_children = 2,
+        .child = {&a, &b},
+        .options = {.children = &all}};
+
+    hang_chain(&a, chain);
+    spawn_top(&top);
+    watch(&a);
+    cr_assert_eq(troupe_post_stop_now(the_system, a.ref), TROUPE_OK);
+    (void)after(&b, 5);
+    cr_assert_eq(b.starts, 2);
+    cr_assert_eq(a.starts, 1);
+    expect_end(TROUPE_EXIT_STOPPED, 0);
+    cr_assert_eq(test_counters(the_system).restarted, 1);
+    cr_assert_eq(test_counters(the_system).actors, 2);
 }
 
 Test(supervision, a_stop_wins_over_a_restart_that_waits)

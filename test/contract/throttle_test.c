@@ -209,6 +209,22 @@ Test(throttle, a_burst_below_one_counts_as_one)
     cr_assert_eq(record.count, 2);
 }
 
+Test(throttle, a_burst_below_one_does_not_drop_everything)
+{
+    troupe_throttle_options options = rate(10, 0.25);
+    troupe_ref ref;
+
+    options.on_excess = TROUPE_EXCESS_DROP;
+    ref = spawn(&options, NULL);
+    for (uint32_t i = 1; i <= 5; i++) {
+        test_post_numbers(the_system, ref, 2);
+        test_run(the_system);
+        cr_assert_eq(record.count, i);
+        cr_assert_eq(test_counters(the_system).dropped_throttle, i);
+        pass(TROUPE_MS(101));
+    }
+}
+
 Test(throttle, excess_can_be_dropped)
 {
     troupe_throttle_options options = rate(10, 3);

@@ -341,6 +341,11 @@ Test(fault_input, mailbox_options)
     options.priority = rank_none;
     options.overflow = TROUPE_OVERFLOW_DROP_HEAD;
     refuse_mailbox(&options, "mailbox.overflow", "drop-head");
+    options.capacity = 0;
+    options.overflow = TROUPE_OVERFLOW_DROP_NEW;
+    refuse_mailbox(&options, "mailbox.overflow", "drop-new");
+    options.overflow = TROUPE_OVERFLOW_DROP_LOWEST;
+    refuse_mailbox(&options, "mailbox.overflow", "drop-lowest");
     options = nothing;
     options.flags = 4;
     refuse_mailbox(&options, "mailbox.flags", "0x4");
@@ -358,6 +363,71 @@ Test(fault_input, mailbox_options)
     refuse_mailbox(&options, "mailbox.custom", "half");
     custom.size = 16;
     refuse_mailbox(&options, "mailbox.custom.size", "16");
+    test_close(mailbox_system);
+}
+
+static void
+close_none(void *box)
+{
+    (void)box;
+}
+
+static troupe_status
+take_none(void *box, troupe_msg *msg, troupe_msg **evicted)
+{
+    (void)box;
+    (void)msg;
+    (void)evicted;
+    return TROUPE_E_FULL;
+}
+
+static troupe_status
+keep_none(void *box, troupe_msg *msg)
+{
+    (void)box;
+    (void)msg;
+    return TROUPE_E_NOMEM;
+}
+
+static troupe_msg *
+give_none(void *box)
+{
+    (void)box;
+    return NULL;
+}
+
+static size_t
+count_none(const void *box)
+{
+    (void)box;
+    return 0;
+}
+
+Test(fault_input, two_kinds_of_mailbox_at_once)
+{
+    static const troupe_custom_mailbox whole = {
+        .size = sizeof whole,
+        .name = "whole",
+        .open = open_none,
+        .close = close_none,
+        .enqueue = take_none,
+        .enqueue_undroppable = keep_none,
+        .prepend = take_none,
+        .dequeue = give_none,
+        .length = count_none,
+    };
+    troupe_mailbox_options options = TROUPE_INIT(troupe_mailbox_options);
+
+    mailbox_system = test_open_driven(0);
+    options.custom = &whole;
+    options.capacity = 1;
+    refuse_mailbox(&options, "mailbox.custom", "whole");
+    options.overflow = TROUPE_OVERFLOW_DROP_HEAD;
+    refuse_mailbox(&options, "mailbox.custom", "whole");
+    options.capacity = 0;
+    options.overflow = TROUPE_OVERFLOW_REJECT;
+    options.priority = rank_none;
+    refuse_mailbox(&options, "mailbox.custom", "whole");
     test_close(mailbox_system);
 }
 
