@@ -16,9 +16,10 @@ TROUPE_BEGIN_DECLS
  *   E_TIMEOUT     not before the deadline; TROUPE_FOREVER: there is none
  *   E_DEAD        the target has died, now or later; or nobody will handle the
  *                 question: it is a dead letter
- *   E_FULL        the target's mailbox refused or dropped it; one that refuses
- * a forwarded question makes it a dead letter: E_DEAD E_CANCELLED, E_CLOSED see
- * result.h E_NOMEM       there was no memory to store the reply
+ *   E_FULL        the target's mailbox refused or dropped it; what refuses a
+ *                 question that was forwarded makes it a dead letter: E_DEAD
+ *   E_CANCELLED   and E_CLOSED: see result.h
+ *   E_NOMEM       there was no memory to store the reply
  *
  * A question that is forwarded, or sent on in the asker's name, belongs to its
  * new target. An address that the target gives away otherwise does not: the
