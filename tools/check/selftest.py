@@ -15,6 +15,8 @@ CHECKS = pathlib.Path(__file__).resolve().parent
 TUNABLE = ('TUNABLE(TROUPE_WORKERS, workers, COUNT, 0, 1, 1024,\n'
            '        "worker threads")\n')
 
+LONG = "is_on_a_line_of_its_own_because_it_is_as_long_as_a_line_has_room"
+
 GOOD = {
     ".clang-format": (CHECKS.parents[1] / ".clang-format").read_text(),
     "include/troupe/decl.h": "#define TROUPE_API\n",
@@ -101,6 +103,13 @@ trp_ring_pop(struct trp_ring *ring)
     "examples/hello.c": "/* SPDX-License-Identifier: MIT */\nint x;\n",
     "test/wait_test.c": "/* sleep(1) */\nint nosleep(void);\n",
     "test/run.sh": "# sleep 5\necho asleep\n",
+    "test/ring_test.c": "Test(ring, keeps_order)\n{\n}\n\n"
+                        f"Test(\n    ring_more, {LONG})\n{{\n}}\n"
+                        "/*\nTest(ring, is_a_comment)\n*/\n",
+    "test/README.md": "# Tests\n\n| case | does | tests |\n|---|---|---|\n"
+                      "| a | `b` | `ring/keeps_order` `" f"ring_more/{LONG}` |\n"
+                      "| c | | later: routers |\n\nText, and `another/one`."
+                      "\n\n| no. | tests |\n|---|---|\n| 1 | `run.sh` |\n",
     "tools/check/sleeps.max": "0\n",
     "CONTRIBUTING.md": """<!-- sample: lib/base/one.h -->
 ```c
@@ -124,6 +133,7 @@ one(void)
 }
 
 RING = "lib/queue/ring.h"
+CLAIMS = "test/README.md"
 SEND = "lib/actor/send.c"
 PAGE = "docs/page.md"
 MAN = "docs/man/troupe.7.scd"
@@ -244,6 +254,16 @@ PLANTED = [
      "does not begin with"),
     ("decisions.py", "docs/decisions/0003-three.md", None, "# 0003: three\n",
      "expected 0002-"),
+    ("claims.py", "test/ring_test.c", "keeps_order", "keeps_the_order",
+     "there is no test ring/keeps_order"),
+    ("claims.py", "test/ring_test.c", "ring_more", "ring",
+     f"there is no test ring_more/{LONG}"),
+    ("claims.py", CLAIMS, "keeps_order", "is_a_comment", "there is no test"),
+    ("claims.py", CLAIMS, "`run.sh`", "`walk.sh`", "there is no test walk.sh"),
+    ("claims.py", CLAIMS, "`run.sh`", "`.`", "there is no test ."),
+    ("claims.py", CLAIMS, "`run.sh`", "run.sh", "names no test"),
+    ("claims.py", CLAIMS, "later: routers", "later", "names no test"),
+    ("claims.py", CLAIMS, "| c | |", "| c |", "2 columns, not 3"),
     ("sleeps.py", "test/wait_test.c", None, "void f(void)\n{\n    usleep(5);"
      "\n}\n", "1 sleeps in test/, at most 0"),
     ("sleeps.py", "test/wait_test.c", None, "void f(void)\n{\n    poll(NULL, 0,"
