@@ -141,14 +141,15 @@ trp_deque_steal(struct trp_deque *deque)
 TRP_INLINE void *
 trp_deque_pop_own(struct trp_deque *deque)
 {
-    /* relaxed, all: one thread; others may want to know the length. */
+    /* relaxed: one thread, and who wants to know the length. */
     int64_t bottom = trp_load_relaxed(&deque->bottom) - 1;
     struct trp_deque_array *array = trp_load_relaxed(&deque->array);
 
-    if (trp_load_relaxed(&deque->top) > bottom) {
+    if (trp_load_relaxed(&deque->top) > bottom) { /* relaxed: as above */
         return NULL;
     }
-    trp_store_relaxed(&deque->bottom, bottom);
+    trp_store_relaxed(&deque->bottom, bottom); /* relaxed: as above */
+    /* relaxed: as above. */
     return trp_load_relaxed(&array->entry[bottom & array->mask]);
 }
 
@@ -156,14 +157,15 @@ trp_deque_pop_own(struct trp_deque *deque)
 TRP_INLINE void *
 trp_deque_shift_own(struct trp_deque *deque)
 {
-    /* relaxed, all: as above. */
+    /* relaxed: one thread, and who wants to know the length. */
     int64_t top = trp_load_relaxed(&deque->top);
     struct trp_deque_array *array = trp_load_relaxed(&deque->array);
 
-    if (top >= trp_load_relaxed(&deque->bottom)) {
+    if (top >= trp_load_relaxed(&deque->bottom)) { /* relaxed: as above */
         return NULL;
     }
-    trp_store_relaxed(&deque->top, top + 1);
+    trp_store_relaxed(&deque->top, top + 1); /* relaxed: as above */
+    /* relaxed: as above. */
     return trp_load_relaxed(&array->entry[top & array->mask]);
 }
 
