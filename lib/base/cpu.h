@@ -8,6 +8,7 @@
 
 #include <ck_md.h>
 #include <ck_pr.h>
+#include <stdbool.h>
 
 _Static_assert(CK_MD_CACHELINE <= 2 * TRP_CACHE_LINE, "padding is too small");
 
@@ -17,5 +18,11 @@ trp_cpu_relax(void)
 {
     ck_pr_stall();
 }
+
+/*
+ * Asks the processor: a microsecond, in a virtual machine some dozens, so keep
+ * the answer. False on anything but x86-64.
+ */
+bool trp_cpu_has_avx(void);
 
 #endif /* TRP_BASE_CPU_H */
