@@ -28,7 +28,8 @@ TROUPE_BEGIN_DECLS
  * Refusals come through `then`, in one place; returned are E_INVALID, E_NOMEM
  * and E_STATE (the asker is stopping or restarting, or the payload was given
  * away), with nothing begun and the payload still the caller's. A late reply is
- * a dead letter, TROUPE_DEAD_LATE.
+ * a dead letter, TROUPE_DEAD_LATE. So is a late question if its type says so,
+ * TROUPE_MSG_EXPIRES; any other is handled, whoever waits.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_ask(troupe_self *self,
     troupe_ref whom, const troupe_msg_type *type, const void *payload,

@@ -14,6 +14,7 @@ typedef enum troupe_dead_reason {
     TROUPE_DEAD_UNHANDLED = 3, /* behaviour returned TROUPE_UNHANDLED */
     TROUPE_DEAD_STASH = 5, /* in the stash when it was cleared, or at a stop */
     TROUPE_DEAD_LATE = 6,  /* answer to an operation that has ended */
+    TROUPE_DEAD_EXPIRED = 7,  /* TROUPE_MSG_EXPIRES: nobody waits any more */
     TROUPE_DEAD_NO_SENDER = 8 /* reply to nobody, or sent to TROUPE_NONE */
 } troupe_dead_reason;
 
@@ -114,7 +115,8 @@ TROUPE_API troupe_status troupe_dead_letters_get(troupe_system *system,
  * E_MISSING no such id, E_INVALID its payload was not kept, E_LIMIT replayed
  * max_replays times, to whomever, E_DEAD nobody there. E_NOMEM and E_FULL as
  * for any send. Whatever is refused stays in the store as it was; but list, get
- * and clear do not see a letter while a replay tries to send it. Any thread.
+ * and clear do not see a letter while a replay tries to send it. A question of
+ * a TROUPE_MSG_EXPIRES type whose ask has ended expires again. Any thread.
  */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_dead_letters_replay(
     troupe_system *system, uint64_t id, troupe_ref to);

@@ -18,7 +18,13 @@ enum {
     /* Exempt from capacity, overflow and throttle; for library authors. */
     TROUPE_MSG_UNDROPPABLE = 1u << 0,
     /* Read-only once sent: a fan-out shares one payload instead of N copies. */
-    TROUPE_MSG_SHARED = 1u << 1
+    TROUPE_MSG_SHARED = 1u << 1,
+    /*
+     * Handled only while somebody waits for the answer. If the ask (ask.h) has
+     * ended when its turn comes it is a dead letter, TROUPE_DEAD_EXPIRED.
+     * Nothing to who was not asked.
+     */
+    TROUPE_MSG_EXPIRES = 1u << 2
 };
 
 /*

@@ -27,7 +27,8 @@ TROUPE_API int troupe_port_fd(const troupe_port *port);
 
 /*
  * The next message, borrowed until the next call on this port, or NULL when
- * there is none. Stop whenever you like; the descriptor stays readable:
+ * there is none. Questions that have expired (TROUPE_MSG_EXPIRES) are not
+ * shown. Stop whenever you like; the descriptor stays readable:
  *
  *     for (int n = 0; n < 64 && (msg = troupe_port_next(port)); n++)
  */

@@ -274,8 +274,8 @@ trp_message_check(const char *call, const troupe_msg_type *type,
         return trp_refuse(TROUPE_E_INVALID, call, "type.tag",
             "must be between 1 and 0xfffffeff", "%u", type->tag);
     }
-    if ((type->flags &
-            ~(uint32_t)(TROUPE_MSG_UNDROPPABLE | TROUPE_MSG_SHARED)) != 0) {
+    if ((type->flags & ~(uint32_t)(TROUPE_MSG_UNDROPPABLE | TROUPE_MSG_SHARED |
+                                   TROUPE_MSG_EXPIRES)) != 0) {
         return trp_refuse(TROUPE_E_INVALID, call, "type.flags",
             "must be TROUPE_MSG_*", "0x%x", type->flags);
     }
@@ -366,6 +366,8 @@ troupe_dead_reason_name(troupe_dead_reason reason)
         return "stash";
     case TROUPE_DEAD_LATE:
         return "late";
+    case TROUPE_DEAD_EXPIRED:
+        return "expired";
     case TROUPE_DEAD_NO_SENDER:
         return "no_sender";
     }

@@ -186,6 +186,20 @@ trp_promise_is_open(struct trp_core *core, troupe_ref promise)
            (word & TRP_OP_STATE) == TRP_OP_PENDING;
 }
 
+/*
+ * A question whose asker has his outcome already, of a type that is not handled
+ * then. A deadline that has passed counts when the asker has seen it: until
+ * then the answer would still be his. Who owns the mailbox that it was in.
+ */
+static inline bool
+trp_item_is_expired(struct trp_core *core, const struct trp_item *item)
+{
+    return (item->mark & TRP_MARK_ASK) != 0 &&
+           TRP_UNLIKELY(
+               (trp_mark_type(item->mark)->flags & TROUPE_MSG_EXPIRES) != 0) &&
+           !trp_promise_is_open(core, trp_ref_unpack(item->sender));
+}
+
 /* --- the owner of S of the asker, or the thread that waits ---------------- */
 
 /*

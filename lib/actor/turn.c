@@ -31,7 +31,7 @@
 /* Has another loop than most. */
 #define SLOWER (TRP_CELL_RULED | TRP_CELL_TIMEOUT)
 /* Decided when their turn has come; may come to nothing. */
-#define VOIDABLE (TRP_MARK_NOTICE | TRP_MARK_TIMER)
+#define VOIDABLE (TRP_MARK_NOTICE | TRP_MARK_TIMER | TRP_MARK_ASK)
 
 TRP_INLINE enum trp_next
 handle(struct trp_turn *turn, struct trp_item *item)

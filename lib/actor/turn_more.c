@@ -5,6 +5,7 @@
 #include "actor/op.h"
 #include "actor/park.h"
 #include "actor/restart.h"
+#include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/supervise.h"
 #include "actor/watch.h"
@@ -320,6 +321,28 @@ settle(
     }
 }
 
+/* It was not handled, so it has cost no token. What is kept never had one. */
+static void
+give_token_back(const struct trp_turn *turn, const struct trp_item *item)
+{
+    struct trp_rules *rules = trp_rules_of(turn->core, turn->cell);
+
+    /* relaxed: the owner alone writes it. */
+    if (rules != NULL && trp_load_relaxed(&rules->is_throttled) != 0 &&
+        !trp_item_is_kept(item)) {
+        trp_throttle_give(rules);
+    }
+}
+
+/* Nobody waits for the answer, and its type says that this is its end. */
+TRP_COLD static void
+expire(struct trp_turn *turn, struct trp_item *item)
+{
+    give_token_back(turn, item);
+    trp_item_bury(
+        turn->core, turn->local, turn->self->ref, item, TROUPE_DEAD_EXPIRED);
+}
+
 /* False: what may come to nothing has done so, and was counted. */
 static bool
 show(struct trp_turn *turn, struct trp_item *item,
@@ -331,6 +354,10 @@ show(struct trp_turn *turn, struct trp_item *item,
     if ((item->mark & TRP_MARK_NOTICE) != 0) {
         *watching = trp_watching_of(turn->core, turn->cell);
         return trp_watch_show(turn->core, turn->local, *watching, item);
+    }
+    if (trp_item_is_expired(turn->core, item)) {
+        expire(turn, item);
+        return false;
     }
     return true;
 }

@@ -234,11 +234,15 @@ trp_dead_letters_no_memory(troupe_system *system)
         "no memory to keep a dead letter");
 }
 
-/* A message that waited when the system stopped is nobody's mistake. */
+/*
+ * A message that waited when the system stopped is nobody's mistake, nor one
+ * whose asker has gone with it.
+ */
 static troupe_log_level
 level_of(const struct trp_core *core, const troupe_dead_letter *letter)
 {
-    return letter->reason == TROUPE_DEAD_STOPPED &&
+    return (letter->reason == TROUPE_DEAD_STOPPED ||
+               letter->reason == TROUPE_DEAD_EXPIRED) &&
                    trp_load_acquire(&core->closing) != 0 /* pairs:
                                                             system.closing */
                ? TROUPE_LOG_INFO

@@ -240,7 +240,17 @@ pop(troupe_port *port, struct trp_local *local)
     return true;
 }
 
-/* False: a notice that nobody waits for. */
+/* Nobody waits for the answer any more. */
+static void
+expire(troupe_port *port, struct trp_local *local)
+{
+    struct trp_item item = port->item; /* a hook may ask for the next one */
+
+    trp_item_bury(
+        &port->system->core, local, port->ref, &item, TROUPE_DEAD_EXPIRED);
+}
+
+/* False: a notice that nobody waits for, a question that has expired. */
 static bool
 is_for_show(troupe_port *port, struct trp_local *local)
 {
@@ -251,6 +261,10 @@ is_for_show(troupe_port *port, struct trp_local *local)
             return false;
         }
         trp_watch_settle(core, local, &port->watching);
+    }
+    if (trp_item_is_expired(core, &port->item)) {
+        expire(port, local);
+        return false;
     }
     return true;
 }

@@ -83,6 +83,7 @@ misuse)
     done
     ;;
 programs)
+    flags="$flags -D_GNU_SOURCE" # a program may use what its system has
     for path in "$here"/programs/*."$suffix"; do
         compile "$path"
         result $? "$(basename "$path")"

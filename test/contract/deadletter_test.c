@@ -19,6 +19,8 @@ Test(deadletter, every_reason_has_a_name)
         troupe_dead_reason_name(TROUPE_DEAD_UNHANDLED), "unhandled");
     cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_DROPPED), "dropped");
     cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_STASH), "stash");
+    cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_LATE), "late");
+    cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_EXPIRED), "expired");
     cr_assert_str_eq(
         troupe_dead_reason_name(TROUPE_DEAD_NO_SENDER), "no_sender");
     cr_assert_not_null(troupe_dead_reason_name((troupe_dead_reason)99));
@@ -31,6 +33,8 @@ Test(deadletter, the_numbers_are_labels)
     cr_assert_eq(TROUPE_DEAD_DROPPED, 2);
     cr_assert_eq(TROUPE_DEAD_UNHANDLED, 3);
     cr_assert_eq(TROUPE_DEAD_STASH, 5);
+    cr_assert_eq(TROUPE_DEAD_LATE, 6);
+    cr_assert_eq(TROUPE_DEAD_EXPIRED, 7);
     cr_assert_eq(TROUPE_DEAD_NO_SENDER, 8);
 }
 

@@ -501,9 +501,9 @@ Test(fault_input, post)
     REFUSED(troupe_post(system, to, &type, &number), TROUPE_E_INVALID, call,
         "type.tag", NULL);
     type = test_number;
-    type.flags = 1u << 2;
+    type.flags = 1u << 3;
     REFUSED(troupe_post(system, to, &type, &number), TROUPE_E_INVALID, call,
-        "type.flags", "0x4");
+        "type.flags", "0x8");
     type.flags = 1u << 31 | TROUPE_MSG_SHARED;
     REFUSED(troupe_post(system, to, &type, &number), TROUPE_E_INVALID, call,
         "type.flags", NULL);

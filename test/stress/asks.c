@@ -4,8 +4,9 @@
  * Askers ask servers that answer at once, later, twice, never, pass the
  * question on, or die; with deadlines that some answers miss. Some operations
  * are cancelled, some askers end with operations open, foreign threads wait.
- * Each continuation runs exactly once, and at the end no operation and no
- * memory is left.
+ * Every other question is of a type that expires, and no other does. Each
+ * continuation runs exactly once, and at the end no operation and no memory is
+ * left.
  */
 #include "stress.h"
 
@@ -17,6 +18,7 @@ enum { ASKERS = 4, SERVERS = 8, KEPT = 2, OPEN = 32 };
 
 TROUPE_MSG_TYPE_EMPTY(go, 1);
 TROUPE_MSG_TYPE(question, uint64_t, 2);
+TROUPE_MSG_TYPE_WITH(brief, uint64_t, 4, TROUPE_MSG_EXPIRES, NULL);
 
 struct large {
     uint64_t number;
@@ -190,7 +192,24 @@ static const troupe_actor_type server_type = {
     .start = start_server,
 };
 
+static void
+check_expired(
+    troupe_system *system, const troupe_dead_letter *letter, void *user)
+{
+    (void)system;
+    (void)user;
+    STRESS_CHECK(letter->reason != TROUPE_DEAD_EXPIRED ||
+                     troupe_msg_is(letter->msg, &brief),
+        "a question without the flag has expired");
+}
+
 /* --- askers --------------------------------------------------------------- */
+
+static const troupe_msg_type *
+type_of(uint64_t number)
+{
+    return number % 2 == 0 ? &question : &brief;
+}
 
 static void
 check_number(const troupe_msg *msg, uint64_t expected)
@@ -267,8 +286,8 @@ begin(troupe_self *self, struct asker *asker)
         }
         break;
     default:
-        status = troupe_ask(self, whom, &question, &op->number, timeout_ns,
-            then, &asker->tickets[slot]);
+        status = troupe_ask(self, whom, type_of(op->number), &op->number,
+            timeout_ns, then, &asker->tickets[slot]);
         break;
     }
     STRESS_CHECK(status == TROUPE_OK, "%s", troupe_status_name(status));
@@ -316,7 +335,7 @@ wait_for_answers(void *user)
         uint64_t number = atomic_fetch_add(&asks->begun, 1);
         troupe_status status = troupe_ask_wait(asks->system,
             server_ref(asks, test_random_below(&asker->rng, SERVERS)),
-            &question, &number, draw_timeout(&asker->rng), &answered);
+            type_of(number), &number, draw_timeout(&asker->rng), &answered);
 
         STRESS_CHECK(status == answered.status &&
                          (status == TROUPE_OK) == (answered.reply != NULL),
@@ -357,6 +376,7 @@ run(struct test_rng *rng)
     struct asker waiters[8] = {0};
     uint64_t begun, bytes;
 
+    options.dead_letter.fn = check_expired;
     atomic_store(&asks->busy, ASKERS);
     asks->system = stress_open(&options);
     for (uint32_t i = 0; i < SERVERS; i++) {
