@@ -21,7 +21,9 @@ TROUPE_BEGIN_DECLS
  *
  * A runtime error is what nobody else is told: there was no memory to ask the
  * parent of an actor that has failed, or to count its restart, so it ends; or
- * for the pause before that, which is left out.
+ * for the pause before that, which is left out; or to let an actor handle what
+ * is queued before its system stops (exit.kind STOPPED; the first 64), so that
+ * becomes dead letters. Who listens to these is told to stop after the others.
  *
  * An event that was lost itself in the mailbox of an actor that stopped is a
  * dead letter like any other message; only a TROUPE_TAG_DEAD_LETTER that is

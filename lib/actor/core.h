@@ -144,6 +144,9 @@ struct trp_core {
     /* what was promised and could not be: exit.code says why */
     void (*on_error)(struct trp_core *core, struct trp_local *local,
         const struct trp_life *life);
+    /* who hears of that; how many, and not more than `most` */
+    uint32_t (*error_listeners)(
+        struct trp_core *core, troupe_ref *refs, uint32_t most);
     /* answered; so many restarts were in the window before */
     void (*on_failed)(struct trp_core *core, const troupe_exit *cause,
         troupe_directive directive, uint32_t restarts);

@@ -9,6 +9,10 @@
 
 #include <troupe/stop.h>
 
+/* When a system stops: events about actors, and actors that wait for them. */
+#define ERRORS_MOST 64
+#define LISTENERS_MOST 64
+
 /* --- requests ------------------------------------------------------------- */
 
 static troupe_status
@@ -37,8 +41,8 @@ may_wait_long(struct trp_core *core, uint32_t index)
 
 /* Each child in turn, under the parent's lock: none comes or goes meanwhile. */
 static void
-each_child(struct trp_core *core, struct trp_local *local,
-    struct trp_cell *cell, bool in_line)
+each_child(struct trp_core *core, struct trp_cell *cell,
+    void (*what)(void *user, uint32_t index), void *user)
 {
     struct trp_cold *cold = trp_cold_of(core, cell);
     uint32_t index;
@@ -46,12 +50,7 @@ each_child(struct trp_core *core, struct trp_local *local,
     trp_lock_acquire(&cold->lock);
     index = cold->first;
     while (index != 0) {
-        troupe_ref child = trp_cell_ref(core, trp_cell_at(core, index));
-
-        if (!in_line || may_wait_long(core, index) ||
-            stop_in_line(core, local, child) != TROUPE_OK) {
-            trp_mailbox_request(core, local, child, TRP_RING_KILL);
-        }
+        what(user, index);
         index = core->cold[index].next;
         if (index == cold->first) {
             break;
@@ -60,18 +59,111 @@ each_child(struct trp_core *core, struct trp_local *local,
     trp_lock_release(&cold->lock);
 }
 
+/* Who tells the children of an actor to stop. */
+struct teller {
+    struct trp_core *core;
+    struct trp_local *local;
+};
+
+/* And what comes of it where they may drain. */
+struct telling {
+    struct teller by;
+    uint32_t hurried; /* there was no memory to let them drain */
+    struct trp_life errors[ERRORS_MOST]; /* the first of those */
+    /* Those who hear of errors, as far as they are children: told last. */
+    uint32_t listeners;
+    troupe_ref listener[LISTENERS_MOST];
+    bool is_child[LISTENERS_MOST];
+};
+
+static void
+stop_child_now(void *user, uint32_t index)
+{
+    const struct teller *by = user;
+
+    trp_mailbox_request(by->core, by->local,
+        trp_cell_ref(by->core, trp_cell_at(by->core, index)), TRP_RING_KILL);
+}
+
+/* False: for want of memory it was told to stop now. */
+static bool
+stop_or_hurry(const struct teller *by, troupe_ref whom)
+{
+    bool hurries = false;
+
+    if (!may_wait_long(by->core, whom.index)) {
+        if (stop_in_line(by->core, by->local, whom) == TROUPE_OK) {
+            return true;
+        }
+        hurries = true;
+    }
+    trp_mailbox_request(by->core, by->local, whom, TRP_RING_KILL);
+    return !hurries;
+}
+
+static bool
+is_held_back(struct telling *telling, troupe_ref child)
+{
+    for (uint32_t i = 0; i < telling->listeners; i++) {
+        if (troupe_ref_equal(telling->listener[i], child)) {
+            telling->is_child[i] = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+stop_child_in_line(void *user, uint32_t index)
+{
+    struct telling *telling = user;
+    struct trp_core *core = telling->by.core;
+    struct trp_cell *cell = trp_cell_at(core, index);
+    troupe_ref child = trp_cell_ref(core, cell);
+
+    if (is_held_back(telling, child) || stop_or_hurry(&telling->by, child)) {
+        return;
+    }
+    if (telling->hurried < ERRORS_MOST) {
+        telling->errors[telling->hurried] = trp_life_of(
+            core, cell, TROUPE_EXIT_STOPPED, (int32_t)TROUPE_E_NOMEM);
+    }
+    telling->hurried++;
+}
+
 void
 trp_stop_children(
     struct trp_core *core, struct trp_local *local, struct trp_cell *cell)
 {
-    each_child(core, local, cell, false);
+    struct teller by = {core, local};
+
+    each_child(core, cell, stop_child_now, &by);
 }
 
-void
+uint32_t
 trp_stop_children_in_line(
     struct trp_core *core, struct trp_local *local, struct trp_cell *cell)
 {
-    each_child(core, local, cell, true);
+    struct telling telling = {.by = {core, local}};
+
+    /* relaxed: who subscribes meanwhile may miss one. */
+    if (trp_load_relaxed(&core->life_listeners) != 0) {
+        telling.listeners =
+            core->error_listeners(core, telling.listener, LISTENERS_MOST);
+    }
+    each_child(core, cell, stop_child_in_line, &telling);
+    if (telling.listeners != 0) {
+        for (uint32_t i = 0; i < telling.hurried && i < ERRORS_MOST; i++) {
+            core->on_error(core, local, &telling.errors[i]);
+        }
+    }
+    for (uint32_t i = 0; i < telling.listeners; i++) {
+        if (telling.is_child[i] &&
+            !stop_or_hurry(&telling.by, telling.listener[i])) {
+            telling.hurried++;
+        }
+    }
+    return telling.hurried;
 }
 
 /* --- the three steps ------------------------------------------------------ */

@@ -34,8 +34,12 @@ bool trp_has_children(struct trp_core *core, struct trp_cell *cell);
 void trp_stop_children(
     struct trp_core *core, struct trp_local *local, struct trp_cell *cell);
 
-/* An in-line stop to every child, K where there is no memory for it. */
-void trp_stop_children_in_line(
+/*
+ * An in-line stop to every child, K where there is no memory for it: of those,
+ * whose number is the result, TROUPE_TAG_RUNTIME_ERROR tells, and who listens
+ * is stopped after the others. Holds no lock while it publishes.
+ */
+uint32_t trp_stop_children_in_line(
     struct trp_core *core, struct trp_local *local, struct trp_cell *cell);
 
 /*

@@ -500,6 +500,30 @@ on_error(
     publish_life(core, local, life, &error_type);
 }
 
+/* An actor with several filters is there several times. */
+static uint32_t
+error_listeners(struct trp_core *core, troupe_ref *refs, uint32_t most)
+{
+    struct trp_events *events = &trp_system_of(core)->events;
+    struct trp_topic *topic;
+    uint32_t count = 0;
+
+    trp_lock_acquire(&events->lock);
+    topic = *place_of_topic(events, TROUPE_TAG_RUNTIME_ERROR);
+    if (topic != NULL) {
+        for (struct trp_link *at = topic->ring.next;
+             at != &topic->ring && count < most; at = at->next) {
+            troupe_ref ref = subscription_of(at)->ref;
+
+            if (!troupe_ref_is_none(ref)) { /* else a publisher's place */
+                refs[count++] = ref;
+            }
+        }
+    }
+    trp_lock_release(&events->lock);
+    return count;
+}
+
 /* --- life ----------------------------------------------------------------- */
 
 void
@@ -509,6 +533,7 @@ trp_events_init(troupe_system *system)
     system->core.on_stopped = on_stopped;
     system->core.on_restarted = on_restarted;
     system->core.on_error = on_error;
+    system->core.error_listeners = error_listeners;
     system->core.on_subscriber_gone = on_subscriber_gone;
 }
 

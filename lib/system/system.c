@@ -542,6 +542,7 @@ trp_system_stop_actors(troupe_system *system)
     struct trp_local *local = trp_local_here(core);
     struct trp_cell *user = trp_cell_at(core, core->user.index);
     struct trp_cold *cold = trp_cold_of(core, user);
+    uint32_t hurried;
 
     trp_store_release(&core->closing, CLOSING_BEGUN); /* pairs: system.closing
                                                        */
@@ -550,7 +551,12 @@ trp_system_stop_actors(troupe_system *system)
     trp_cell_set_flags(user, trp_cell_flags(user) | TRP_CELL_STOPPING |
                                  TROUPE_EXIT_STOPPED << TRP_CELL_EXIT_SHIFT);
     trp_lock_release(&cold->lock);
-    trp_stop_children_in_line(core, local, user);
+    hurried = trp_stop_children_in_line(core, local, user);
+    if (hurried != 0) {
+        trp_system_log(system, TRP_LOG_STOP, TROUPE_LOG_WARN,
+            "no memory to let %u actor%s drain: what is queued is lost",
+            hurried, hurried == 1 ? "" : "s");
+    }
     trp_mailbox_request(core, local, core->user, TRP_RING_SIGNAL);
     trp_store_release(&core->closing, CLOSING_TOLD); /* pairs: system.closing */
     trp_futex_wake(&core->closing, INT32_MAX);

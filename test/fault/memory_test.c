@@ -615,6 +615,128 @@ Test(fault_memory, stop_of_the_system)
     fail_each(&(struct scenario){prepare_tree, run_system_stop, 0});
 }
 
+/* What no drop may touch, a stop in line for one, has a queue of its own. */
+static uint32_t drained, drain_errors;
+static troupe_ref last_error;
+
+static troupe_verdict
+drain(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    drained += troupe_msg_is(msg, &test_number);
+    return TROUPE_CONTINUE;
+}
+
+static troupe_status
+start_hearing(troupe_self *self, void *state, const void *arg)
+{
+    (void)state;
+    (void)arg;
+    return troupe_subscribe(self, TROUPE_TAG_RUNTIME_ERROR, NULL, NULL);
+}
+
+static troupe_verdict
+hear(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const troupe_actor_event *event = troupe_payload(msg, troupe_actor_event);
+
+    (void)self;
+    (void)state;
+    cr_assert_eq(event->exit.kind, TROUPE_EXIT_STOPPED);
+    cr_assert_eq(event->exit.code, (int32_t)TROUPE_E_NOMEM);
+    cr_assert(troupe_ref_is_none(event->parent));
+    cr_assert_str_eq(event->type, "drains");
+    cr_assert_not(troupe_ref_equal(event->exit.actor, last_error));
+    last_error = event->exit.actor;
+    drain_errors++;
+    return TROUPE_CONTINUE;
+}
+
+enum { DRAINING = 5 };
+
+static void
+prepare_draining(troupe_system *system)
+{
+    static const troupe_actor_type drains = {
+        .size = sizeof drains, .name = "drains", .receive = drain};
+    static const troupe_actor_type hears = {.size = sizeof hears,
+        .name = "hears",
+        .receive = hear,
+        .start = start_hearing};
+
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+    troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
+    troupe_ref ref;
+
+    drained = drain_errors = 0;
+    last_error = TROUPE_NONE;
+    mailbox.capacity = 4;
+    mailbox.overflow = TROUPE_OVERFLOW_DROP_HEAD;
+    options.mailbox = &mailbox;
+    (void)spawn(system, &hears, NULL, 0);
+    test_run(system);
+    for (uint32_t i = 0; i < DRAINING; i++) {
+        cr_assert_eq(
+            troupe_system_spawn(system, &drains, &options, &ref), TROUPE_OK);
+        test_post_number(system, ref, 0);
+        test_post_number(system, ref, 1);
+    }
+}
+
+/* Whoever could not be told in line is not silently cut short. */
+static void
+run_draining(troupe_system *system)
+{
+    uint64_t lost;
+
+    run_system_stop(system);
+    lost = test_letters.by_reason[TROUPE_DEAD_STOPPED];
+    cr_assert_eq(drained + lost, 2 * DRAINING);
+    cr_assert_eq(lost, 2 * drain_errors);
+    tally.refused += drain_errors;
+}
+
+Test(fault_memory, stop_of_a_system_whose_actors_drain)
+{
+    fail_each(&(struct scenario){prepare_draining, run_draining, DRAINING});
+}
+
+static char hurried_line[200];
+static uint32_t hurried_lines;
+
+static void
+keep_hurried(const troupe_log_line *line, void *user)
+{
+    (void)user;
+    if (strstr(line->text, "drain") != NULL) {
+        cr_assert_eq(line->level, TROUPE_LOG_WARN);
+        (void)snprintf(hurried_line, sizeof hurried_line, "%s", line->text);
+        hurried_lines++;
+    }
+}
+
+Test(fault_memory, a_line_in_the_log_says_how_many_could_not_drain)
+{
+    for (uint64_t nth = 0; nth < 2; nth++) {
+        troupe_system_options options = test_options();
+        troupe_system *system;
+
+        options.flags |= TROUPE_SYSTEM_DRIVEN;
+        options.log.write = keep_hurried;
+        options.log.max_level = TROUPE_LOG_WARN;
+        system = test_open(&options);
+        prepare_draining(system);
+        troupe_fail_allocation(system, nth);
+        troupe_system_request_stop(system); /* nobody is hurried later */
+        cr_assert_eq(troupe_system_run(system, 0, NULL), TROUPE_E_CLOSED);
+        cr_assert_eq(drain_errors, nth);
+        cr_assert_eq(hurried_lines, nth);
+        test_close(system);
+    }
+    cr_assert_not_null(strstr(hurried_line, " 1 actor"), "%s", hurried_line);
+}
+
 /* --- ports and probes ----------------------------------------------------- */
 
 static troupe_verdict
