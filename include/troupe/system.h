@@ -49,7 +49,7 @@ typedef struct troupe_system_options {
     uint32_t stash_capacity; /* TROUPE_STASH_CAPACITY */
     size_t stack_bytes;      /* of our threads; 0 = 1 MiB */
     uint64_t ask_timeout_ns; /* TROUPE_ASK_TIMEOUT_MS */
-    uint64_t stop_grace_ns;  /* TROUPE_STOP_GRACE_MS */
+    uint64_t stop_grace_ns;  /* TROUPE_STOP_GRACE_MS; troupe_system_stop() */
     uint64_t seed;           /* TROUPE_SEED; driven: order of turns */
     const char *cgroup_root; /* for tests; NULL = /sys/fs/cgroup */
     troupe_log_hook log;
@@ -82,7 +82,9 @@ TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_wait(
     troupe_system *system, uint64_t timeout_ns);
 
 /*
- * Requests the stop and waits for it, phases included, at most `stop_grace_ns`.
+ * Requests the stop and waits for it: `stop_grace_ns` for everything, phases
+ * included. If nobody has chosen that it is 5 s, and begins when the phases,
+ * which have deadlines of their own (shutdown.h), have ended.
  * TROUPE_E_TIMEOUT: actors or tasks of the shutdown still run, the log,
  * troupe_system_busy() and troupe_shutdown_busy() name them, the call may be
  * repeated. Half-way through what the phases leave of the grace those who still

@@ -40,7 +40,7 @@ may_wait_long(struct trp_core *core, uint32_t index)
 }
 
 /* Each child in turn, under the parent's lock: none comes or goes meanwhile. */
-static void
+TRP_INLINE void
 each_child(struct trp_core *core, struct trp_cell *cell,
     void (*what)(void *user, uint32_t index), void *user)
 {

@@ -678,6 +678,58 @@ troupe_shutdown_request(troupe_system *system, const char *reason)
 
 /* --- the end -------------------------------------------------------------- */
 
+/* What is left of the phases may take so long, by their own deadlines. */
+static uint64_t
+phases_ns(struct trp_shutdown *shutdown)
+{
+    uint64_t sum_ns = 0;
+
+    /* relaxed: one that just ends is waited for no longer than before. */
+    if (trp_load_relaxed(&shutdown->state) == TRP_SHUTDOWN_OVER) {
+        return 0;
+    }
+    trp_lock_acquire(&shutdown->lock);
+    for (uint32_t i = 0; i < shutdown->count; i++) {
+        if (shutdown->phases[i]->first != NULL) {
+            sum_ns = trp_clock_after(sum_ns, shutdown->phases[i]->timeout_ns);
+        }
+    }
+    trp_lock_release(&shutdown->lock);
+    return sum_ns;
+}
+
+static uint64_t
+grace_ns(const troupe_system *system)
+{
+    return system->tunables.value[TRP_TROUPE_STOP_GRACE_MS] * UINT64_C(1000000);
+}
+
+/* Nobody chose it: then it begins when the phases have ended. */
+static bool
+is_grace_default(const troupe_system *system)
+{
+    return system->tunables.source[TRP_TROUPE_STOP_GRACE_MS] ==
+           TRP_SOURCE_DEFAULT;
+}
+
+uint64_t
+trp_shutdown_phases_until(troupe_system *system, uint64_t now_ns)
+{
+    uint64_t until_ns = trp_clock_after(now_ns, grace_ns(system));
+
+    return is_grace_default(system)
+               ? trp_clock_after(until_ns, phases_ns(&system->shutdown))
+               : until_ns;
+}
+
+uint64_t
+trp_shutdown_actors_until(
+    const troupe_system *system, uint64_t phases_until_ns, uint64_t now_ns)
+{
+    return is_grace_default(system) ? trp_clock_after(now_ns, grace_ns(system))
+                                    : phases_until_ns;
+}
+
 bool
 trp_shutdown_await_tasks(troupe_system *system, uint64_t deadline_ns)
 {

@@ -95,6 +95,16 @@ void trp_shutdown_ask(troupe_system *system, const char *reason);
 /* Threads: if nobody drives yet somebody does, this thread if need be. */
 void trp_shutdown_drive_late(troupe_system *system);
 
+/*
+ * How long a stop waits: until when for the phases and then, with that, for
+ * actors and late tasks. A grace that somebody chose is for all of it; the
+ * default one begins when the phases have ended, which have deadlines of their
+ * own. So one late task does not use it up.
+ */
+uint64_t trp_shutdown_phases_until(troupe_system *system, uint64_t now_ns);
+uint64_t trp_shutdown_actors_until(
+    const troupe_system *system, uint64_t phases_until_ns, uint64_t now_ns);
+
 /* Until no task runs; false: the deadline has passed. */
 bool trp_shutdown_await_tasks(troupe_system *system, uint64_t deadline_ns);
 /* All threads that are left; none is inside a task. Under stop_lock. */

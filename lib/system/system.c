@@ -637,8 +637,7 @@ has_ended(troupe_system *system)
 static bool
 await_end(troupe_system *system)
 {
-    uint64_t deadline_ns = trp_clock_after(trp_clock_ns(),
-        system->tunables.value[TRP_TROUPE_STOP_GRACE_MS] * UINT64_C(1000000));
+    uint64_t deadline_ns = trp_shutdown_phases_until(system, trp_clock_ns());
 
     if (system->core.sched.driven) {
         trp_system_turn(system, 0);
@@ -652,8 +651,12 @@ await_end(troupe_system *system)
         return has_ended(system);
     }
     trp_shutdown_drive_late(system);
-    return await_stage(&system->core.closing, CLOSING_TOLD, deadline_ns) &&
-           await_actors(system, deadline_ns) &&
+    if (!await_stage(&system->core.closing, CLOSING_TOLD, deadline_ns)) {
+        return false;
+    }
+    deadline_ns =
+        trp_shutdown_actors_until(system, deadline_ns, trp_clock_ns());
+    return await_actors(system, deadline_ns) &&
            trp_shutdown_await_tasks(system, deadline_ns);
 }
 
