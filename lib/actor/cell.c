@@ -64,8 +64,7 @@ free_extra(struct trp_core *core, struct trp_extra *extra)
         extra->stack_capacity * sizeof(troupe_behaviour_fn));
     trp_supervision_release(core, extra->children);
     trp_supervision_release(core, extra->own);
-    trp_fifo_fini(&extra->failure.restarts);
-    trp_fifo_fini(&extra->family.restarts);
+    trp_failures_free(core, extra);
     trp_watch_fini(core, &extra->watching);
     trp_heap_free(&core->heap, extra, sizeof *extra);
 }
@@ -76,10 +75,6 @@ new_extra(struct trp_core *core, const struct trp_birth *birth)
     struct trp_extra *extra = trp_heap_alloc(&core->heap, sizeof *extra);
     bool good = extra != NULL;
 
-    if (good) {
-        trp_fifo_init(&extra->failure.restarts, &core->heap);
-        trp_fifo_init(&extra->family.restarts, &core->heap);
-    }
     if (good && birth->name != NULL) {
         extra->name_bytes = strlen(birth->name);
         extra->name = trp_heap_alloc(&core->heap, extra->name_bytes + 1);
@@ -578,7 +573,7 @@ trp_cell_destroy(struct trp_core *core, struct trp_local *local,
     }
     free_state(core, local, cell, state_bytes(type));
     extra = trp_load_relaxed(&cold->extra); /* relaxed: ours */
-    if (extra != NULL && TRP_UNLIKELY(extra->failure.cause.actor.index != 0)) {
+    if (extra != NULL && TRP_UNLIKELY(extra->failure != NULL)) {
         trp_failure_forget(core, cell); /* it has failed once */
     }
     extra = end_life(core, cell, cold);

@@ -40,6 +40,8 @@
  *   cell.kind   store of kind at birth -> load of kind by such a reader: what
  *               the cold part says is of this life.
  *   cell.extra  store of extra -> load of extra by its owner: what is in it.
+ *   cell.family store of family by a child that has failed -> load of family by
+ *               the owner: what is in it.
  *   cell.cold   CAS of cold_committed -> load of it: the pages are usable.
  */
 
@@ -125,7 +127,7 @@ struct trp_watching {
     struct trp_watch *shown; /* whose notice the behaviour has; or NULL */
 };
 
-/* How an actor failed, and what is to come of it. */
+/* How an actor failed, and what is to come of it; made when it first does. */
 struct trp_failure {
     troupe_exit cause;
     uint64_t due_ns;          /* not to be restarted before */
@@ -134,7 +136,7 @@ struct trp_failure {
     struct trp_fifo restarts; /* when; if each child has a budget */
 };
 
-/* What a parent knows of its children's failures. */
+/* What a parent knows of its children's failures; made at the first one. */
 struct trp_family {
     TRP_ATOMIC(uint32_t) first_failed; /* index; not yet answered */
     uint32_t last_failed;
@@ -169,8 +171,8 @@ struct trp_extra {
     uint32_t actor_flags;             /* TROUPE_ACTOR_*; constant */
     struct trp_supervision *children; /* constant; NULL: the default */
     struct trp_supervision *own;      /* constant; NULL: its parent's */
-    struct trp_failure failure;       /* its own; under the parent's lock */
-    struct trp_family family;         /* its children's; under its lock */
+    struct trp_failure *failure;      /* its own; under the parent's lock */
+    TRP_ATOMIC(struct trp_family *) family; /* its children's; under its lock */
 };
 
 struct trp_cold {

@@ -127,6 +127,69 @@ extra_of(const struct trp_cold *cold)
     return trp_load_acquire(&cold->extra); /* pairs: cell.extra */
 }
 
+/* Of the caller, or of one in a list of failures whose lock is held. */
+static struct trp_failure *
+failure_of(const struct trp_core *core, uint32_t index)
+{
+    return extra_of(&core->cold[index])->failure;
+}
+
+/* Of one whose child has failed. */
+static struct trp_family *
+family_of(const struct trp_cold *cold)
+{
+    return trp_load_acquire(&extra_of(cold)->family); /* pairs: cell.family */
+}
+
+/* The failure of the caller, made if need be; it is not in the extra yet. */
+static struct trp_failure *
+make_failure(struct trp_core *core, const struct trp_extra *extra)
+{
+    struct trp_failure *failure = extra->failure;
+
+    if (failure == NULL) {
+        failure = trp_heap_alloc(&core->heap, sizeof *failure);
+        if (failure != NULL) {
+            trp_fifo_init(&failure->restarts, &core->heap);
+        }
+    }
+    return failure;
+}
+
+/* Made if need be; NULL: no memory. */
+static struct trp_family *
+make_family_locked(struct trp_core *core, struct trp_cold *cold)
+{
+    struct trp_extra *extra = trp_cell_extra_locked(core, cold);
+    struct trp_family *family = extra != NULL ? family_of(cold) : NULL;
+
+    if (extra != NULL && family == NULL) {
+        family = trp_heap_alloc(&core->heap, sizeof *family);
+        if (family != NULL) {
+            trp_fifo_init(&family->restarts, &core->heap);
+            trp_store_release(&extra->family, family); /* pairs: cell.family */
+        }
+    }
+    return family;
+}
+
+void
+trp_failures_free(struct trp_core *core, struct trp_extra *extra)
+{
+    struct trp_failure *failure = extra->failure;
+    /* relaxed: nobody else can reach it. */
+    struct trp_family *family = trp_load_relaxed(&extra->family);
+
+    if (TRP_UNLIKELY(failure != NULL)) {
+        trp_fifo_fini(&failure->restarts);
+        trp_heap_free(&core->heap, failure, sizeof *failure);
+    }
+    if (TRP_UNLIKELY(family != NULL)) {
+        trp_fifo_fini(&family->restarts);
+        trp_heap_free(&core->heap, family, sizeof *family);
+    }
+}
+
 #define FIRST_FAILED(family)                                                   \
     trp_load_relaxed(&(family)->first_failed) /* relaxed: under the lock */
 
@@ -144,12 +207,12 @@ unlist_locked(struct trp_core *core, struct trp_family *family,
     if (failure->prev == 0) {
         set_first_failed(family, failure->next);
     } else {
-        extra_of(&core->cold[failure->prev])->failure.next = failure->next;
+        failure_of(core, failure->prev)->next = failure->next;
     }
     if (failure->next == 0) {
         family->last_failed = failure->prev;
     } else {
-        extra_of(&core->cold[failure->next])->failure.prev = failure->prev;
+        failure_of(core, failure->next)->prev = failure->prev;
     }
     failure->is_reported = false;
 }
@@ -172,31 +235,31 @@ static troupe_status
 report_locked(struct trp_core *core, uint32_t parent, uint32_t index,
     struct trp_failure *failure)
 {
-    struct trp_extra *extra;
+    struct trp_family *family;
     uint8_t orders;
 
     if ((trp_cell_flags(trp_cell_at(core, parent)) & TRP_CELL_STOPPING) != 0) {
         return TROUPE_E_STATE;
     }
-    extra = trp_cell_extra_locked(core, &core->cold[parent]);
-    if (extra == NULL) {
+    family = make_family_locked(core, &core->cold[parent]);
+    if (family == NULL) {
         return TROUPE_E_NOMEM;
     }
     orders = trp_and_acq_rel(&trp_cell_at(core, index)->orders,
         (uint8_t)~TRP_ORDER_RESUME); /* pairs: cell.orders */
     if ((orders & (TRP_ORDER_RESTART | TRP_ORDER_STOP)) != 0) {
-        failure->due_ns = extra->family.due_ns;
+        failure->due_ns = family->due_ns;
         return TROUPE_OK;
     }
-    failure->prev = extra->family.last_failed;
+    failure->prev = family->last_failed;
     failure->next = 0;
     failure->is_reported = true;
     if (failure->prev == 0) {
-        set_first_failed(&extra->family, index);
+        set_first_failed(family, index);
     } else {
-        extra_of(&core->cold[failure->prev])->failure.next = index;
+        failure_of(core, failure->prev)->next = index;
     }
-    extra->family.last_failed = index;
+    family->last_failed = index;
     return TROUPE_OK;
 }
 
@@ -208,17 +271,20 @@ report(struct troupe_self *self, struct trp_cell *cell, troupe_exit_kind kind,
     uint32_t index = trp_cell_index(core, cell);
     uint32_t parent = trp_cell_parent(core, index);
     struct trp_extra *extra = trp_cell_extra(core, cell);
+    struct trp_failure *failure =
+        extra != NULL ? make_failure(core, extra) : NULL;
     troupe_status status;
     troupe_ref to;
 
-    if (extra == NULL) {
+    if (failure == NULL) {
         return TROUPE_E_NOMEM;
     }
     trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_FAILED);
     trp_lock_acquire(&core->cold[parent].lock);
-    extra->failure.cause = (troupe_exit){trp_cell_ref(core, cell), kind, code};
+    extra->failure = failure;
+    failure->cause = (troupe_exit){trp_cell_ref(core, cell), kind, code};
     to = trp_cell_ref(core, trp_cell_at(core, parent));
-    status = report_locked(core, parent, index, &extra->failure);
+    status = report_locked(core, parent, index, failure);
     trp_lock_release(&core->cold[parent].lock);
     if (status != TROUPE_OK) {
         trp_cell_set_flags(
@@ -249,12 +315,12 @@ void
 trp_failure_forget(struct trp_core *core, struct trp_cell *cell)
 {
     uint32_t index = trp_cell_index(core, cell);
-    struct trp_extra *extra = extra_of(&core->cold[index]);
+    struct trp_failure *failure = failure_of(core, index);
     struct trp_cold *parent = &core->cold[trp_cell_parent(core, index)];
 
     trp_lock_acquire(&parent->lock);
-    if (extra->failure.is_reported) {
-        unlist_locked(core, &extra_of(parent)->family, &extra->failure);
+    if (failure->is_reported) {
+        unlist_locked(core, family_of(parent), failure);
     }
     trp_lock_release(&parent->lock);
 }
@@ -263,11 +329,11 @@ void
 trp_family_forget(struct trp_core *core, struct trp_cell *cell)
 {
     struct trp_cold *cold = trp_cold_of(core, cell);
-    struct trp_extra *extra = extra_of(cold);
+    struct trp_family *family = extra_of(cold) != NULL ? family_of(cold) : NULL;
 
-    if (extra != NULL) {
+    if (family != NULL) {
         trp_lock_acquire(&cold->lock);
-        trp_fifo_fini(&extra->family.restarts);
+        trp_fifo_fini(&family->restarts);
         trp_lock_release(&cold->lock);
     }
 }
@@ -303,7 +369,8 @@ order_all_locked(struct trp_core *core, struct trp_local *local,
     }
     do {
         struct trp_extra *extra = extra_of(&core->cold[index]);
-        bool waits = extra != NULL && extra->failure.is_reported;
+        bool waits = extra != NULL && extra->failure != NULL &&
+                     extra->failure->is_reported;
 
         order_locked(core, local, index,
             waits ? set & (uint8_t)~TRP_ORDER_RESUME : set, clear);
@@ -328,15 +395,14 @@ trp_restart_due(
 {
     uint32_t index = trp_cell_index(core, cell);
     struct trp_cold *parent = &core->cold[trp_cell_parent(core, index)];
-    struct trp_extra *extra = extra_of(&core->cold[index]);
     uint64_t due_ns;
 
     trp_lock_acquire(&parent->lock);
-    *cause = extra_of(parent)->family.cause; /* somebody gave the order */
-    due_ns = extra_of(parent)->family.due_ns;
+    *cause = family_of(parent)->cause; /* somebody gave the order */
+    due_ns = family_of(parent)->due_ns;
     if ((trp_cell_flags(cell) & TRP_CELL_FAILED) != 0) {
-        *cause = extra->failure.cause;
-        due_ns = extra->failure.due_ns;
+        *cause = failure_of(core, index)->cause;
+        due_ns = failure_of(core, index)->due_ns;
     }
     if ((trp_cell_flags(trp_cell_at(core, trp_cell_parent(core, index))) &
             TRP_CELL_STOPPING) != 0) {
@@ -384,33 +450,35 @@ trp_restarts_count(struct trp_fifo *budget, uint64_t now_ns, uint64_t window_ns)
 }
 
 static struct trp_fifo *
-budget_of(const struct question *question, struct trp_extra *parent,
-    struct trp_extra *child)
+budget_of(const struct question *question, struct trp_family *family,
+    struct trp_failure *failure)
 {
     return options_of(question)->scope == TROUPE_SCOPE_ALL_FOR_ONE
-               ? &parent->family.restarts
-               : &child->failure.restarts;
+               ? &family->restarts
+               : &failure->restarts;
 }
 
 static bool
 take_question(
     struct trp_core *core, struct trp_cold *cold, struct question *question)
 {
-    struct trp_extra *parent = extra_of(cold), *child;
+    struct trp_family *family = family_of(cold);
 
     trp_lock_acquire(&cold->lock);
-    question->index = FIRST_FAILED(&parent->family);
+    question->index = FIRST_FAILED(family);
     if (question->index != 0) {
-        child = extra_of(&core->cold[question->index]);
-        unlist_locked(core, &parent->family, &child->failure);
-        question->cause = child->failure.cause;
-        question->how = child->own != NULL ? child->own : parent->children;
+        struct trp_extra *child = extra_of(&core->cold[question->index]);
+
+        unlist_locked(core, family, child->failure);
+        question->cause = child->failure->cause;
+        question->how =
+            child->own != NULL ? child->own : extra_of(cold)->children;
         if (question->how != NULL) {
             /* relaxed: the actor that has it holds it, too. */
             trp_add_relaxed(&question->how->refs, 1);
         }
         question->restarts =
-            trp_restarts_count(budget_of(question, parent, child),
+            trp_restarts_count(budget_of(question, family, child->failure),
                 trp_alarm_now(&core->sched), options_of(question)->window_ns);
     }
     trp_lock_release(&cold->lock);
@@ -489,8 +557,7 @@ order_family_locked(struct troupe_self *self, struct trp_cold *cold,
     uint32_t index;
 
     while (order != TRP_ORDER_RESUME && (index = FIRST_FAILED(family)) != 0) {
-        struct trp_failure *failure =
-            &extra_of(&self->core->cold[index])->failure;
+        struct trp_failure *failure = failure_of(self->core, index);
 
         unlist_locked(self->core, family, failure);
         failure->due_ns = family->due_ns;
@@ -515,31 +582,33 @@ carry_out(struct troupe_self *self, struct trp_cold *cold,
     struct trp_core *core = self->core;
     struct trp_cell *cell = trp_cell_at(core, question->index);
     uint64_t now_ns = trp_alarm_now(&core->sched);
-    struct trp_extra *parent, *child;
+    struct trp_family *family = family_of(cold);
     troupe_status status = TROUPE_OK;
+    struct trp_extra *child;
     struct trp_life life;
 
     trp_lock_acquire(&cold->lock);
-    parent = extra_of(cold);
     child = extra_of(&core->cold[question->index]);
     /* It cannot leave the tree now, so what it has is not freed. */
     if (child != NULL &&
         trp_cell_life(cell) == question->cause.actor.generation) {
+        struct trp_failure *failure = child->failure;
+
         if (directive == TROUPE_DIRECTIVE_RESTART) {
             uint64_t pause = pause_ns(question);
 
             status = spend_locked(
-                budget_of(question, parent, child), question, now_ns);
+                budget_of(question, family, failure), question, now_ns);
             life = trp_life_of(core, cell, TROUPE_EXIT_FAILED, (int32_t)status);
-            child->failure.due_ns =
+            failure->due_ns =
                 pause > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + pause;
             if (all) {
-                parent->family.due_ns = child->failure.due_ns;
-                parent->family.cause = question->cause;
+                family->due_ns = failure->due_ns;
+                family->cause = question->cause;
             }
         }
         if (status == TROUPE_OK && all) {
-            order_family_locked(self, cold, &parent->family, orders[directive]);
+            order_family_locked(self, cold, family, orders[directive]);
         } else if (status == TROUPE_OK) {
             order_locked(
                 core, self->local, question->index, orders[directive], 0);

@@ -89,8 +89,12 @@ trp_failures_wait(const struct trp_core *core, const struct trp_cell *cell)
     const struct trp_extra *extra = trp_load_acquire(
         &trp_cold_of(core, cell)->extra); /* pairs: cell.extra */
 
+    const struct trp_family *family = extra != NULL
+                                          ? trp_load_acquire(&extra->family)
+                                          : NULL; /* pairs: cell.family */
+
     /* relaxed: a look; a report comes with L, after it. */
-    return extra != NULL && trp_load_relaxed(&extra->family.first_failed) != 0;
+    return family != NULL && trp_load_relaxed(&family->first_failed) != 0;
 }
 
 /* Owner of S: the same order to every child. */
@@ -102,7 +106,7 @@ static inline const troupe_exit *
 trp_failure_cause(const struct trp_core *core, const struct trp_cell *cell)
 {
     return &trp_load_acquire(&trp_cold_of(core, cell)->extra)
-                ->failure.cause; /* pairs: cell.extra */
+                ->failure->cause; /* pairs: cell.extra */
 }
 
 /* Owner of S, told to restart: why, and not before when. */
@@ -117,5 +121,8 @@ void trp_family_forget(struct trp_core *core, struct trp_cell *cell);
  * need not be.
  */
 void trp_failure_forget(struct trp_core *core, struct trp_cell *cell);
+
+/* Of an extra that nobody can reach any more. */
+void trp_failures_free(struct trp_core *core, struct trp_extra *extra);
 
 #endif /* TRP_ACTOR_SUPERVISE_H */

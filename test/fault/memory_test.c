@@ -1391,11 +1391,11 @@ prepare_listener(troupe_system *system)
 }
 
 static void
-check_error(troupe_ref actor)
+check_error(troupe_ref actor, troupe_ref above)
 {
     cr_assert_eq(errors, 1);
     cr_assert(troupe_ref_equal(the_error.exit.actor, actor));
-    cr_assert(troupe_ref_is_none(the_error.parent));
+    cr_assert(troupe_ref_equal(the_error.parent, above));
     cr_assert_str_eq(the_error.type, "subject");
     cr_assert_eq(the_error.exit.kind, TROUPE_EXIT_FAILED);
     cr_assert_eq(the_error.exit.code, (int32_t)TROUPE_E_NOMEM);
@@ -1452,12 +1452,12 @@ run_failures(troupe_system *system)
     if (troupe_depth(system, ref) == TROUPE_DEPTH_DEAD) {
         cr_assert_eq(subject_end.kind, TROUPE_EXIT_FAILED);
         cr_assert_eq(subject_end.code, 5);
-        check_error(ref);
+        check_error(ref, TROUPE_NONE);
         tally.refused++; /* noticed: it ended for want of memory */
     } else {
         cr_assert_geq(subject_starts, failed, "told, and restarted");
         if (errors != 0) {
-            check_error(ref); /* without a pause */
+            check_error(ref, TROUPE_NONE); /* without a pause */
         }
     }
 }
@@ -1465,13 +1465,67 @@ run_failures(troupe_system *system)
 Test(fault_memory, failures_and_restarts)
 {
     is_plain = false;
-    fail_each(&(struct scenario){prepare_listener, run_failures, 8});
+    fail_each(&(struct scenario){prepare_listener, run_failures, 12});
 }
 
 Test(fault_memory, failures_of_an_actor_without_options)
 {
     is_plain = true;
-    fail_each(&(struct scenario){prepare_listener, run_failures, 4});
+    fail_each(&(struct scenario){prepare_listener, run_failures, 8});
+}
+
+/* What fails for want of memory is one child, not what its parent keeps. */
+static troupe_ref pair[2];
+
+static troupe_verdict
+spawn_pair(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    (void)msg;
+    for (int i = 0; i < 2; i++) {
+        (void)is_ok(troupe_spawn(self, &subject_type, NULL, &pair[i]));
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type pair_parent = {
+    .size = sizeof(troupe_actor_type),
+    .name = "parent of two",
+    .receive = spawn_pair,
+};
+
+static void
+run_pair(troupe_system *system)
+{
+    troupe_ref above = TROUPE_NONE;
+    uint32_t restarted = 0;
+
+    pair[0] = pair[1] = TROUPE_NONE;
+    subject_starts = 0;
+    if (!is_ok(troupe_system_spawn(system, &pair_parent, NULL, &above))) {
+        return;
+    }
+    (void)is_ok(troupe_post(system, above, &test_empty, NULL));
+    test_run(system);
+    for (int i = 0; i < 2; i++) {
+        bool lives = !troupe_ref_is_none(pair[i]) &&
+                     is_ok(troupe_post(system, pair[i], &test_empty, NULL));
+
+        test_run(system);
+        if (lives && troupe_depth(system, pair[i]) == TROUPE_DEPTH_DEAD) {
+            check_error(pair[i], above);
+            tally.refused++; /* noticed: it ended for want of memory */
+        } else {
+            restarted += lives;
+        }
+    }
+    cr_assert_neq(troupe_depth(system, above), TROUPE_DEPTH_DEAD);
+    cr_assert_geq(restarted + (tally.refused != 0), 2, "no more than one");
+}
+
+Test(fault_memory, a_failure_without_memory_ends_one_child_and_not_the_next)
+{
+    fail_each(&(struct scenario){prepare_listener, run_pair, 8});
 }
 
 /* --- the back-off supervisor ---------------------------------------------- */
