@@ -25,14 +25,15 @@ commit_cold(struct trp_core *core, uint32_t index)
 {
     uint32_t from =
         trp_load_acquire(&core->cold_committed); /* pairs: cell.cold */
-    uint32_t end = (uint32_t)(core->cold_bytes / sizeof(struct trp_cold));
-    uint32_t step = from >= COLD_LARGE_STEP ? COLD_LARGE_STEP : COLD_STEP;
-    uint32_t to = (index / step + 1) * step;
+    uint32_t end, step, to;
     size_t bytes;
 
     if (TRP_LIKELY(index < from)) {
         return true;
     }
+    end = (uint32_t)(core->cold_bytes / sizeof(struct trp_cold));
+    step = from >= COLD_LARGE_STEP ? COLD_LARGE_STEP : COLD_STEP;
+    to = (index / step + 1) * step;
     if (to > end) {
         to = end;
     }
@@ -70,7 +71,7 @@ free_extra(struct trp_core *core, struct trp_extra *extra)
 }
 
 static struct trp_extra *
-new_extra(struct trp_core *core, const struct trp_birth *birth)
+new_extra(struct trp_core *core, const struct trp_birth_options *birth)
 {
     struct trp_extra *extra = trp_heap_alloc(&core->heap, sizeof *extra);
     bool good = extra != NULL;
@@ -113,7 +114,7 @@ new_extra(struct trp_core *core, const struct trp_birth *birth)
 struct trp_extra *
 trp_cell_extra_locked(struct trp_core *core, struct trp_cold *cold)
 {
-    static const struct trp_birth nothing = {0};
+    static const struct trp_birth_options nothing = {0};
     /* relaxed: under lock. */
     struct trp_extra *extra = trp_load_relaxed(&cold->extra);
 
@@ -138,21 +139,29 @@ trp_cell_extra(struct trp_core *core, struct trp_cell *cell)
 
 /* --- the tree ------------------------------------------------------------- */
 
+static void
+set_first_locked(struct trp_cold *parent, uint32_t index)
+{
+    trp_store_release(&parent->first, index); /* pairs: cell.first */
+}
+
 /* Siblings in spawn order: a ring through prev and next, closed at first. */
 static void
 link_child_locked(
     struct trp_core *core, struct trp_cold *parent, uint32_t index)
 {
     struct trp_cold *child = &core->cold[index];
+    uint32_t first = trp_first_child_locked(parent);
 
-    if (parent->first == 0) {
-        parent->first = child->prev = child->next = index;
+    if (first == 0) {
+        child->prev = child->next = index;
+        set_first_locked(parent, index);
         return;
     }
-    child->next = parent->first;
-    child->prev = core->cold[parent->first].prev;
+    child->next = first;
+    child->prev = core->cold[first].prev;
     core->cold[child->prev].next = index;
-    core->cold[parent->first].prev = index;
+    core->cold[first].prev = index;
 }
 
 static void
@@ -162,13 +171,13 @@ unlink_child_locked(
     struct trp_cold *child = &core->cold[index];
 
     if (child->next == index) {
-        parent->first = 0;
+        set_first_locked(parent, 0);
         return;
     }
     core->cold[child->prev].next = child->next;
     core->cold[child->next].prev = child->prev;
-    if (parent->first == index) {
-        parent->first = child->next;
+    if (trp_first_child_locked(parent) == index) {
+        set_first_locked(parent, child->next);
     }
 }
 
@@ -217,13 +226,14 @@ static bool
 make_state(struct trp_core *core, struct trp_local *local,
     struct trp_cell *cell, size_t bytes)
 {
-    uint32_t class = trp_log2_ceil((bytes + 63) / 64);
     uint32_t unit = TRP_POOL_NONE;
+    uint32_t class;
 
     memset(&cell->state, 0, sizeof cell->state);
-    if (bytes <= sizeof cell->state) {
+    if (TRP_LIKELY(bytes <= sizeof cell->state)) {
         return true;
     }
+    class = trp_log2_ceil((bytes + 63) / 64);
     if (class < core->messages.classes) {
         unit = trp_pool_take(
             &core->messages, local != NULL ? &local->messages : NULL, class);
@@ -290,10 +300,9 @@ take_cell(struct trp_core *core, struct trp_local *local, uint32_t *index)
 
 /* Everything but the ring's word: nobody else can reach the cell yet. */
 static void
-fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
-    const struct trp_birth *birth, struct trp_extra *extra)
+fill_cell(struct trp_core *core, struct trp_cell *cell, struct trp_cold *cold,
+    troupe_ref parent, const struct trp_birth *birth, struct trp_extra *extra)
 {
-    struct trp_cold *cold = trp_cold_of(core, cell);
     bool has_start = birth->type != NULL && birth->type->start != NULL;
     uint32_t flags = has_start ? TRP_CELL_STARTING : TRP_CELL_STARTED;
     /* relaxed: a dead cell's word changes only by stray flags. */
@@ -305,7 +314,7 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     if (state_bytes(birth->type) > sizeof cell->state) {
         flags |= TRP_CELL_BOXED_STATE;
     }
-    if (birth->throughput != 0) {
+    if (birth->options != NULL && birth->options->throughput != 0) {
         flags |= TRP_CELL_THROUGHPUT;
     }
     trp_cell_set_flags(cell, flags);
@@ -325,10 +334,10 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
     trp_store_release(&cold->type, birth->type);
     trp_store_release(&cold->parent, parent.index); /* pairs: cell.cold_part */
     trp_store_release(&cold->birth, tail);          /* pairs: cell.cold_part */
-    cold->first = 0;
-    trp_store_relaxed(&cold->wraps, 0);  /* relaxed: same */
-    trp_store_relaxed(&cold->warned, 0); /* relaxed: same */
-    trp_store_relaxed(&cold->look, 0);   /* relaxed: same */
+    trp_store_relaxed(&cold->first, 0);             /* relaxed: same */
+    trp_store_relaxed(&cold->wraps, 0);             /* relaxed: same */
+    trp_store_relaxed(&cold->warned, 0);            /* relaxed: same */
+    trp_store_relaxed(&cold->look, 0);              /* relaxed: same */
     cold->code = 0;
     /* relaxed, both: same. */
     trp_store_relaxed(&cell->park, 0);
@@ -337,8 +346,8 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, troupe_ref parent,
 
 /* A mailbox that is not the default one, before anybody can reach the cell. */
 TRP_COLD static troupe_status
-add_rules(
-    struct trp_core *core, struct trp_cell *cell, const struct trp_birth *birth)
+add_rules(struct trp_core *core, struct trp_cell *cell,
+    const struct trp_birth_options *birth)
 {
     struct trp_rules *rules;
     uint32_t unit;
@@ -364,11 +373,26 @@ add_rules(
     return TROUPE_OK;
 }
 
-/* Whose senders leave the word alone while S is set. */
+/* Has a turn before the first message comes. */
 static bool
-has_lock(struct trp_core *core, struct trp_cell *cell)
+runs_at_once(struct trp_core *core, struct trp_cell *cell)
 {
-    return trp_rules_have_lock(trp_rules_of(core, cell));
+    uint32_t flags = trp_cell_flags(cell);
+
+    if (TRP_LIKELY((flags & (TRP_CELL_STARTING | TRP_CELL_RULED)) == 0)) {
+        return false;
+    }
+    /* Under a lock senders leave the word alone while S is set: so we look. */
+    return (flags & TRP_CELL_STARTING) != 0 ||
+           trp_rules_have_lock(trp_rules_of(core, cell));
+}
+
+static bool
+needs_extra(const struct trp_birth_options *options)
+{
+    return options->name != NULL || options->arg_bytes != 0 ||
+           (options->throughput | options->flags) != 0 ||
+           options->children != NULL || options->own != NULL;
 }
 
 /* A cell without an actor has none; late senders may still look at them. */
@@ -434,6 +458,7 @@ troupe_status
 trp_cell_create(struct trp_core *core, struct trp_local *local,
     troupe_ref parent, const struct trp_birth *birth, troupe_ref *ref)
 {
+    const struct trp_birth_options *options = birth->options;
     struct trp_extra *extra = NULL;
     struct trp_cell *cell;
     troupe_status status;
@@ -449,18 +474,16 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
         trp_pool_give(&core->cells, cells_of(local), index);
         return TROUPE_E_NOMEM;
     }
-    if (birth->name != NULL || birth->arg_bytes != 0 ||
-        (birth->throughput | birth->flags) != 0 || birth->children != NULL ||
-        birth->own != NULL) {
-        extra = new_extra(core, birth);
+    if (options != NULL && needs_extra(options)) {
+        extra = new_extra(core, options);
         if (extra == NULL) {
             abandon_cell(core, local, cell, birth, NULL);
             return TROUPE_E_NOMEM;
         }
     }
-    fill_cell(core, cell, parent, birth, extra);
-    if (TRP_UNLIKELY(birth->has_rules)) {
-        status = add_rules(core, cell, birth);
+    fill_cell(core, cell, &core->cold[index], parent, birth, extra);
+    if (options != NULL && options->has_rules) {
+        status = add_rules(core, cell, options);
         if (status != TROUPE_OK) {
             abandon_cell(core, local, cell, birth, extra);
             return status;
@@ -485,15 +508,15 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     }
     /* From here on it can be seen from outside. */
     trp_store_release(&cell->kind, (uint8_t)birth->kind); /* pairs: cell.kind */
-    *ref = trp_cell_ref(core, cell);
-    if (birth->kind == TRP_KIND_ACTOR && has_life_listeners(core)) {
+    ref->index = index;
+    /* relaxed: S is ours. */
+    ref->generation = trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK;
+    if (has_life_listeners(core) && birth->kind == TRP_KIND_ACTOR) {
         const struct trp_life life = {{.actor = *ref}, parent, birth->type};
 
         core->on_started(core, local, &life);
     }
-    /* Under a lock senders leave the word alone while S is set: so we look. */
-    if ((trp_cell_flags(cell) & TRP_CELL_STARTING) != 0 ||
-        TRP_UNLIKELY(birth->has_rules && has_lock(core, cell)) ||
+    if (runs_at_once(core, cell) ||
         !trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
             word & ~TRP_RING_SCHEDULED)) {
         trp_mailbox_wake(core, local, cell);
@@ -541,7 +564,7 @@ leave_tree(struct trp_core *core, uint32_t parent, uint32_t index)
 
     trp_lock_acquire(&cold->lock);
     unlink_child_locked(core, cold, index);
-    if (cold->first == 0 &&
+    if (trp_first_child_locked(cold) == 0 &&
         (trp_cell_flags(cell) & (TRP_CELL_STOPPING | TRP_CELL_RESTARTING)) !=
             0) {
         waiting = trp_cell_ref(core, cell);

@@ -40,6 +40,8 @@
  *   cell.kind   store of kind at birth -> load of kind by such a reader: what
  *               the cold part says is of this life.
  *   cell.extra  store of extra -> load of extra by its owner: what is in it.
+ *   cell.first  store of first by a child that leaves -> load of first by the
+ *               owner, without the lock: the last child's end.
  *   cell.family store of family by a child that has failed -> load of family by
  *               the owner: what is in it.
  *   cell.cold   CAS of cold_committed -> load of it: the pages are usable.
@@ -180,7 +182,7 @@ struct trp_cold {
     TRP_ATOMIC(struct trp_extra *) extra;       /* set once, under lock */
     TRP_ATOMIC(uint32_t) parent;                /* constant during a life */
     uint32_t prev, next;        /* siblings; under the parent's lock */
-    uint32_t first;             /* child; its prev is the last; under lock */
+    TRP_ATOMIC(uint32_t) first; /* child; its prev is the last; under lock */
     TRP_ATOMIC(uint32_t) birth; /* ticket of the first message; constant */
     TRP_ATOMIC(uint16_t) wraps; /* times that head passed 2^32 */
     TRP_ATOMIC(uint8_t) look;   /* K or L was set: for who reads no word */
@@ -324,6 +326,13 @@ trp_cell_parent(const struct trp_core *core, uint32_t index)
                                                          */
 }
 
+/* The lock is held. */
+static inline uint32_t
+trp_first_child_locked(const struct trp_cold *cold)
+{
+    return trp_load_relaxed(&cold->first); /* relaxed: under the lock */
+}
+
 /* For an event. The caller's own cell, or a child's, with the lock held. */
 static inline struct trp_life
 trp_life_of(const struct trp_core *core, struct trp_cell *cell,
@@ -337,15 +346,12 @@ trp_life_of(const struct trp_core *core, struct trp_cell *cell,
             &trp_cold_of(core, cell)->type)};
 }
 
-/* Space for troupe_spawn_options, type and state; all checked by the caller. */
-struct trp_birth {
-    const troupe_actor_type *type; /* NULL: port or guardian */
-    const char *name;              /* NULL: generated */
+/* What an actor may have and most have not; all checked by the caller. */
+struct trp_birth_options {
+    const char *name; /* NULL: generated */
     const void *arg;
     size_t arg_bytes;
-    uint32_t throughput; /* 0: the system's */
-    enum trp_cell_kind kind;
-    struct trp_notify *notify;               /* of a port */
+    uint32_t throughput;                     /* 0: the system's */
     bool has_rules;                          /* one of these three is set */
     const troupe_mailbox_options *mailbox;   /* NULL: the default one */
     uint32_t stash_capacity;                 /* 0: the system's */
@@ -353,6 +359,13 @@ struct trp_birth {
     uint32_t flags;                          /* TROUPE_ACTOR_* */
     const troupe_supervision *children;      /* NULL: default; was checked */
     const troupe_supervision *own;           /* the same */
+};
+
+struct trp_birth {
+    const troupe_actor_type *type; /* NULL: a port */
+    enum trp_cell_kind kind;
+    struct trp_notify *notify;               /* of a port */
+    const struct trp_birth_options *options; /* NULL: none of them */
 };
 
 /*

@@ -844,16 +844,13 @@ trp_outcome_run(
 /* --- the end of the asker ------------------------------------------------- */
 
 bool
-trp_ops_end(struct troupe_self *self, struct trp_cell *cell)
+trp_ops_end_all(
+    struct troupe_self *self, struct trp_cell *cell, struct trp_asker *asker)
 {
     struct trp_core *core = self->core;
-    struct trp_asker *asker = trp_asker_of(core, cell);
     struct trp_op *op;
     troupe_status over;
 
-    if (asker == NULL) {
-        return true;
-    }
     asker->is_ending = true;
     trp_cell_set_flags(
         cell, trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_AWAITING);

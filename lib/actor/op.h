@@ -285,12 +285,23 @@ void trp_op_finish(struct troupe_self *self, struct trp_op *op, bool is_over,
 /* Runs it as a callback of the actor. The caller judges the verdict. */
 troupe_verdict trp_outcome_run(
     struct troupe_self *self, void *state, struct trp_outcome *outcome);
+/* Of an actor that has begun some; else as trp_ops_end(). */
+bool trp_ops_end_all(
+    struct troupe_self *self, struct trp_cell *cell, struct trp_asker *asker);
+
 /*
  * The actor ends, or restarts: all continuations run, those of what is open
  * with E_CANCELLED (E_CLOSED: with its system). False: an answer is just being
  * written; call again a little later.
  */
-bool trp_ops_end(struct troupe_self *self, struct trp_cell *cell);
+static inline bool
+trp_ops_end(struct troupe_self *self, struct trp_cell *cell)
+{
+    struct trp_asker *asker = trp_asker_of(self->core, cell);
+
+    return TRP_LIKELY(asker == NULL) || trp_ops_end_all(self, cell, asker);
+}
+
 /* It has gone. */
 void trp_asker_free(struct trp_core *core, struct trp_asker *asker);
 

@@ -48,11 +48,11 @@ each_child(struct trp_core *core, struct trp_cell *cell,
     uint32_t index;
 
     trp_lock_acquire(&cold->lock);
-    index = cold->first;
+    index = trp_first_child_locked(cold);
     while (index != 0) {
         what(user, index);
         index = core->cold[index].next;
-        if (index == cold->first) {
+        if (index == trp_first_child_locked(cold)) {
             break;
         }
     }
@@ -180,35 +180,46 @@ leave_others(struct troupe_self *self, struct trp_cell *cell)
     trp_timers_end(self, cell);
 }
 
-void
-trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
-    troupe_exit_kind kind, int32_t code)
+/*
+ * Without the lock: an actor has only the children that it has spawned itself.
+ * A guardian has those that others spawn, so what it sees is old without it.
+ */
+static bool
+has_children(const struct trp_cell *cell, struct trp_cold *cold)
 {
-    struct trp_core *core = self->core;
-    /* relaxed: ours. */
-    bool has_extra = trp_load_relaxed(&trp_cold_of(core, cell)->extra) != NULL;
+    bool has;
 
-    if (has_extra) {
-        leave_others(self, cell);
+    if (TRP_LIKELY(trp_cell_kind(cell) != TRP_KIND_GUARDIAN)) {
+        return trp_load_acquire(&cold->first) != 0; /* pairs: cell.first */
     }
-    trp_cell_set_flags(
-        cell, (trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_SUSPENDED) |
-                  TRP_CELL_STOPPING | (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
-    trp_cold_of(core, cell)->code = code;
-    trp_ring_close(&cell->ring);
-    trp_stop_children(core, self->local, cell);
+    trp_lock_acquire(&cold->lock);
+    has = trp_first_child_locked(cold) != 0;
+    trp_lock_release(&cold->lock);
+    return has;
 }
 
 bool
 trp_has_children(struct trp_core *core, struct trp_cell *cell)
 {
-    struct trp_cold *cold = trp_cold_of(core, cell);
-    bool has;
+    return has_children(cell, trp_cold_of(core, cell));
+}
 
-    trp_lock_acquire(&cold->lock);
-    has = cold->first != 0;
-    trp_lock_release(&cold->lock);
-    return has;
+/* From here on sends fail; the children are told to stop. */
+TRP_INLINE void
+begin(struct troupe_self *self, struct trp_cell *cell, struct trp_cold *cold,
+    troupe_exit_kind kind, int32_t code)
+{
+    if (trp_load_relaxed(&cold->extra) != NULL) { /* relaxed: ours */
+        leave_others(self, cell);
+    }
+    trp_cell_set_flags(
+        cell, (trp_cell_flags(cell) & ~(uint32_t)TRP_CELL_SUSPENDED) |
+                  TRP_CELL_STOPPING | (uint32_t)kind << TRP_CELL_EXIT_SHIFT);
+    cold->code = code;
+    trp_ring_close(&cell->ring);
+    if (has_children(cell, cold)) {
+        trp_stop_children(self->core, self->local, cell);
+    }
 }
 
 /*
@@ -216,36 +227,36 @@ trp_has_children(struct trp_core *core, struct trp_cell *cell)
  * stay queued: X makes senders refuse before they look at S (ring.h I3).
  */
 static bool
-wait_for_children(struct trp_core *core, struct trp_cell *cell)
+wait_for_children(struct trp_cell *cell, struct trp_cold *cold)
 {
     uint64_t word = trp_and_acq_rel(&cell->ring.word, /* pairs: ring.claim */
                         ~(TRP_RING_SIGNAL | TRP_RING_KILL)) &
                     ~(TRP_RING_SIGNAL | TRP_RING_KILL);
 
-    return trp_has_children(core, cell) &&
+    return has_children(cell, cold) &&
            trp_cas_acq_rel(&cell->ring.word, &word, /* pairs: ring.claim */
                word & ~TRP_RING_SCHEDULED);
 }
 
 static troupe_exit
-exit_of(struct trp_core *core, struct trp_cell *cell)
+exit_of(struct troupe_self *self, struct trp_cell *cell,
+    const struct trp_cold *cold)
 {
     troupe_exit exit;
 
-    exit.actor = trp_cell_ref(core, cell);
+    exit.actor = self->ref;
     exit.kind = (troupe_exit_kind)((trp_cell_flags(cell) & TRP_CELL_EXIT) >>
                                    TRP_CELL_EXIT_SHIFT);
-    exit.code = trp_cold_of(core, cell)->code;
+    exit.code = cold->code;
     return exit;
 }
 
 static void
-call_stop(
-    struct troupe_self *self, struct trp_cell *cell, const troupe_exit *exit)
+call_stop(struct troupe_self *self, struct trp_cell *cell,
+    const struct trp_cold *cold, const troupe_exit *exit)
 {
     /* relaxed: constant in a life. */
-    const troupe_actor_type *type =
-        trp_load_relaxed(&trp_cold_of(self->core, cell)->type);
+    const troupe_actor_type *type = trp_load_relaxed(&cold->type);
     uint32_t flags = trp_cell_flags(cell);
 
     trp_cell_set_flags(cell, flags | TRP_CELL_FINISHING);
@@ -279,9 +290,8 @@ drain(struct troupe_self *self, struct trp_cell *cell,
                     ref, &item, TROUPE_DEAD_STOPPED);
             }
         }
-        if (trp_ring_is_drained(cursor, &core->segments,
-                self->local != NULL ? &self->local->segments : NULL,
-                &cell->ring)) {
+        if (trp_ring_is_drained(
+                cursor, &core->segments, &self->local->segments, &cell->ring)) {
             return true;
         }
         if (!trp_ring_is_written(cursor)) {
@@ -295,8 +305,8 @@ trp_stop_continue(
     struct troupe_self *self, struct trp_cell *cell, struct trp_cursor *cursor)
 {
     struct trp_core *core = self->core;
-    struct trp_local *local = self->local;
-    bool was_user = troupe_ref_equal(trp_cell_ref(core, cell), core->user);
+    struct trp_cold *cold = trp_cold_of(core, cell);
+    bool was_user;
     troupe_exit exit;
 
     trp_cursor_publish(cursor, &cell->ring);
@@ -304,27 +314,37 @@ trp_stop_continue(
         trp_submit_stalled(self->worker, &cell->task);
         return;
     }
-    while (trp_has_children(core, cell)) {
-        if (wait_for_children(core, cell)) {
+    while (has_children(cell, cold)) {
+        if (wait_for_children(cell, cold)) {
             return;
         }
     }
-    exit = exit_of(core, cell);
+    exit = exit_of(self, cell, cold);
     if ((trp_cell_flags(cell) & TRP_CELL_FINISHING) == 0) {
-        call_stop(self, cell, &exit);
+        call_stop(self, cell, cold, &exit);
     }
     if (!drain(self, cell, cursor, exit.actor)) {
         trp_cursor_publish(cursor, &cell->ring);
         trp_submit_stalled(self->worker, &cell->task);
         return;
     }
+    was_user = trp_cell_kind(cell) != TRP_KIND_ACTOR &&
+               troupe_ref_equal(exit.actor, core->user);
     if (trp_cell_kind(cell) == TRP_KIND_ACTOR) {
-        trp_book(core, local, stopped, 1);
+        trp_count(&self->local->books.stopped, 1);
     }
-    trp_cell_destroy(core, local, cell, &exit);
+    trp_cell_destroy(core, self->local, cell, &exit);
     if (was_user) {
         core->on_user_gone(core);
     }
+}
+
+void
+trp_stop(struct troupe_self *self, struct trp_cell *cell,
+    struct trp_cursor *cursor, troupe_exit_kind kind, int32_t code)
+{
+    begin(self, cell, trp_cold_of(self->core, cell), kind, code);
+    trp_stop_continue(self, cell, cursor);
 }
 
 /* --- the calls ------------------------------------------------------------ */

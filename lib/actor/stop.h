@@ -16,18 +16,19 @@
 
 #include "actor/cell.h"
 
-/* Owner of S. */
-void trp_stop_begin(struct troupe_self *self, struct trp_cell *cell,
-    troupe_exit_kind kind, int32_t code);
-
 /*
- * Owner of S, after begin: goes as far as it can. Afterwards the cell is not
- * the caller's any more: it has gone, waits for its children, or was submitted
+ * Owner of S: begins, and goes as far as it can. Afterwards the cell is not the
+ * caller's any more: it has gone, waits for its children, or was submitted
  * again because a sender has not finished writing.
  */
+void trp_stop(struct troupe_self *self, struct trp_cell *cell,
+    struct trp_cursor *cursor, troupe_exit_kind kind, int32_t code);
+
+/* Owner of S, has begun, in a later turn: as above. */
 void trp_stop_continue(
     struct troupe_self *self, struct trp_cell *cell, struct trp_cursor *cursor);
 
+/* Owner of S. */
 bool trp_has_children(struct trp_core *core, struct trp_cell *cell);
 
 /* K to every child. Any thread. */

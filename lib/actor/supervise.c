@@ -362,7 +362,8 @@ static void
 order_all_locked(struct trp_core *core, struct trp_local *local,
     struct trp_cold *cold, uint8_t set, uint8_t clear)
 {
-    uint32_t index = cold->first;
+    uint32_t first = trp_first_child_locked(cold);
+    uint32_t index = first;
 
     if (index == 0) {
         return;
@@ -375,7 +376,7 @@ order_all_locked(struct trp_core *core, struct trp_local *local,
         order_locked(core, local, index,
             waits ? set & (uint8_t)~TRP_ORDER_RESUME : set, clear);
         index = core->cold[index].next;
-    } while (index != cold->first);
+    } while (index != first);
 }
 
 void

@@ -19,8 +19,7 @@ static enum trp_next
 end_actor(struct trp_turn *turn, troupe_exit_kind kind, int32_t code)
 {
     trp_turn_book(turn);
-    trp_stop_begin(turn->self, turn->cell, kind, code);
-    trp_stop_continue(turn->self, turn->cell, &turn->cursor);
+    trp_stop(turn->self, turn->cell, &turn->cursor, kind, code);
     return TRP_NEXT_GONE;
 }
 
@@ -275,7 +274,7 @@ leave_unhandled(struct trp_turn *turn, const troupe_msg *view)
     }
 }
 
-TRP_COLD enum trp_next
+enum trp_next
 trp_turn_judge(
     struct trp_turn *turn, troupe_verdict verdict, const troupe_msg *view)
 {

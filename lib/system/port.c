@@ -43,7 +43,8 @@ troupe_status
 trp_port_open(troupe_system *system, const char *name, const char *call,
     troupe_port **result)
 {
-    struct trp_birth birth = {.name = name, .kind = TRP_KIND_PORT};
+    const struct trp_birth_options options = {.name = name};
+    struct trp_birth birth = {.kind = TRP_KIND_PORT, .options = &options};
     struct trp_core *core = &system->core;
     troupe_status status;
     troupe_port *port;

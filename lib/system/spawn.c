@@ -75,7 +75,7 @@ check_type(const troupe_actor_type *type, const char *call)
 }
 
 static troupe_status
-take_options(struct trp_birth *birth, const troupe_spawn_options *given,
+take_options(struct trp_birth_options *birth, const troupe_spawn_options *given,
     bool are_defaults, const char *call)
 {
     troupe_spawn_options options;
@@ -144,7 +144,8 @@ struct parts {
 };
 
 TRP_COLD static troupe_status
-check_parts(struct trp_birth *birth, struct parts *parts, const char *call)
+check_parts(
+    struct trp_birth_options *birth, struct parts *parts, const char *call)
 {
     troupe_status status = TROUPE_OK;
 
@@ -170,16 +171,15 @@ check_parts(struct trp_birth *birth, struct parts *parts, const char *call)
     return status;
 }
 
-/* What can be born; `birth` may point into `parts`. */
-TRP_INLINE troupe_status
-prepare(struct trp_birth *birth, struct parts *parts,
+/* All that is given at birth; `birth` may point into `parts`. */
+static troupe_status
+take_all(struct trp_birth_options *birth, struct parts *parts,
     const troupe_actor_type *type, const troupe_spawn_options *options,
     const char *call)
 {
-    troupe_status status = check_type(type, call);
+    troupe_status status = TROUPE_OK;
 
-    birth->type = type;
-    if (status == TROUPE_OK && type->defaults != NULL) {
+    if (type->defaults != NULL) {
         status = take_options(birth, type->defaults, true, call);
     }
     if (status == TROUPE_OK && options != NULL) {
@@ -190,6 +190,8 @@ prepare(struct trp_birth *birth, struct parts *parts,
                      birth->children != NULL || birth->own != NULL)) {
         status = check_parts(birth, parts, call);
     }
+    birth->has_rules = birth->mailbox != NULL || birth->throttle != NULL ||
+                       birth->stash_capacity != 0;
     return status;
 }
 
@@ -197,42 +199,25 @@ troupe_status
 trp_spawn_check(const troupe_actor_type *type,
     const troupe_spawn_options *options, const char *call)
 {
-    struct trp_birth birth = {.kind = TRP_KIND_ACTOR};
+    struct trp_birth_options chosen = {0};
     struct parts parts;
+    troupe_status status = check_type(type, call);
 
-    return prepare(&birth, &parts, type, options, call);
+    return status == TROUPE_OK ? take_all(&chosen, &parts, type, options, call)
+                               : status;
 }
 
-TRP_INLINE troupe_status
-spawn(struct trp_core *core, troupe_ref parent, const char *call,
-    const troupe_actor_type *type, const troupe_spawn_options *options,
-    troupe_ref *ref)
+/* What went wrong below, for the user. */
+TRP_COLD static troupe_status
+refuse_birth(const struct trp_core *core, troupe_status status,
+    const char *call, const struct trp_birth *birth)
 {
-    struct trp_local *local = trp_local_here(core);
-    struct trp_birth birth = {.kind = TRP_KIND_ACTOR};
-    struct parts parts;
-    troupe_status status = prepare(&birth, &parts, type, options, call);
-
-    if (status == TROUPE_OK && ref == NULL) {
-        status = trp_refuse(
-            TROUPE_E_INVALID, call, "result", "must not be NULL", "NULL");
-    }
-    birth.has_rules = birth.mailbox != NULL || birth.throttle != NULL ||
-                      birth.stash_capacity != 0;
-    if (status == TROUPE_OK &&
-        trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
-        status = TROUPE_E_CLOSED;
-    }
-    if (status != TROUPE_OK) {
-        return status;
-    }
-    status = trp_cell_create(core, local, parent, &birth, ref);
     if (status == TROUPE_E_EXISTS) {
-        trp_refuse(
-            status, call, "name", "is taken by a sibling", "%.20s", birth.name);
+        trp_refuse(status, call, "name", "is taken by a sibling", "%.20s",
+            birth->options->name);
     } else if (status == TROUPE_E_FAILED) {
         trp_refuse(status, call, "mailbox.custom", "did not open", "%s",
-            parts.mailbox.custom->name);
+            birth->options->mailbox->custom->name);
     } else if (status == TROUPE_E_LIMIT) {
         trp_refuse(status, call, "TROUPE_MAX_ACTORS", "are alive already", "%u",
             core->cells.class[0].end - 1);
@@ -240,7 +225,58 @@ spawn(struct trp_core *core, troupe_ref parent, const char *call,
     return status;
 }
 
-static troupe_status
+TRP_INLINE troupe_status
+give_birth(struct trp_core *core, troupe_ref parent, const char *call,
+    const struct trp_birth *birth, troupe_ref *ref)
+{
+    troupe_status status;
+
+    if (TRP_UNLIKELY(ref == NULL)) {
+        return trp_refuse(
+            TROUPE_E_INVALID, call, "result", "must not be NULL", "NULL");
+    }
+    if (trp_load_acquire(&core->closing) != 0) { /* pairs: system.closing */
+        return TROUPE_E_CLOSED;
+    }
+    status = trp_cell_create(core, trp_local_here(core), parent, birth, ref);
+    return TRP_LIKELY(status == TROUPE_OK)
+               ? TROUPE_OK
+               : refuse_birth(core, status, call, birth);
+}
+
+__attribute__((noinline)) static troupe_status
+spawn_with_options(struct trp_core *core, troupe_ref parent, const char *call,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    troupe_ref *ref)
+{
+    struct trp_birth_options chosen = {0};
+    const struct trp_birth birth = {
+        .type = type, .kind = TRP_KIND_ACTOR, .options = &chosen};
+    struct parts parts;
+    troupe_status status = take_all(&chosen, &parts, type, options, call);
+
+    return status == TROUPE_OK ? give_birth(core, parent, call, &birth, ref)
+                               : status;
+}
+
+/* Most have a type and nothing else. */
+TRP_INLINE troupe_status
+spawn(struct trp_core *core, troupe_ref parent, const char *call,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    troupe_ref *ref)
+{
+    const struct trp_birth plain = {.type = type, .kind = TRP_KIND_ACTOR};
+    troupe_status status = check_type(type, call);
+
+    if (TRP_UNLIKELY(status != TROUPE_OK)) {
+        return status;
+    }
+    return options == NULL && type->defaults == NULL
+               ? give_birth(core, parent, call, &plain, ref)
+               : spawn_with_options(core, parent, call, type, options, ref);
+}
+
+TRP_INLINE troupe_status
 spawn_below(troupe_self *self, const char *call, const troupe_actor_type *type,
     const troupe_spawn_options *options, troupe_ref *child)
 {

@@ -234,10 +234,14 @@ static const troupe_actor_type guardian_type = {
 static troupe_status
 make_guardians(struct trp_core *core)
 {
-    const struct trp_birth user = {
-        .type = &guardian_type, .name = "user", .kind = TRP_KIND_GUARDIAN};
-    const struct trp_birth ports = {
-        .type = &guardian_type, .name = "system", .kind = TRP_KIND_GUARDIAN};
+    static const struct trp_birth_options user_name = {.name = "user"};
+    static const struct trp_birth_options ports_name = {.name = "system"};
+    const struct trp_birth user = {.type = &guardian_type,
+        .kind = TRP_KIND_GUARDIAN,
+        .options = &user_name};
+    const struct trp_birth ports = {.type = &guardian_type,
+        .kind = TRP_KIND_GUARDIAN,
+        .options = &ports_name};
     troupe_status status =
         trp_cell_create(core, NULL, TROUPE_NONE, &user, &core->user);
 

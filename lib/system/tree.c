@@ -124,7 +124,7 @@ troupe_children(const troupe_self *self, troupe_ref *children, size_t capacity)
     core = self->core;
     cold = trp_cold_of(core, self->cell);
     trp_lock_acquire(&cold->lock);
-    for (uint32_t index = cold->first; index != 0;) {
+    for (uint32_t index = trp_first_child_locked(cold); index != 0;) {
         troupe_ref ref = trp_cell_resident(core, trp_cell_at(core, index));
 
         if (!troupe_ref_is_none(ref)) {
@@ -134,7 +134,7 @@ troupe_children(const troupe_self *self, troupe_ref *children, size_t capacity)
             count++;
         }
         index = core->cold[index].next;
-        if (index == cold->first) {
+        if (index == trp_first_child_locked(cold)) {
             break;
         }
     }
