@@ -184,6 +184,94 @@ Test(fair, one_with_a_long_queue_gives_way_after_its_throughput)
     test_close(system);
 }
 
+/* --- a long queue in a mailbox with rules --------------------------------- */
+
+/* More than the longest turn takes; and who is there beside it. */
+enum { DEEP = 6000, YIELDERS = 16, TURNS = 400 };
+
+static double
+rank_alike(const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    return 1;
+}
+
+/* Puts numbers aside until something else comes, and then serves them. */
+static troupe_verdict
+put_aside(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    if (troupe_msg_is(msg, &test_number)) {
+        test_require(troupe_stash(self) == TROUPE_OK);
+        return TROUPE_CONTINUE;
+    }
+    test_require(troupe_unstash(self, 0) == TROUPE_OK);
+    troupe_become(self, serve);
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type hoarder = {.size = sizeof(troupe_actor_type),
+    .name = "hoarder",
+    .receive = put_aside};
+
+/*
+ * How much of its long queue an actor gets through in so many turns of one
+ * message each, beside others that always have one more message.
+ */
+static uint64_t
+served_beside_yielders(
+    const troupe_actor_type *type, const troupe_mailbox_options *mailbox)
+{
+    troupe_system_options options = test_options();
+    troupe_spawn_options spawn = TROUPE_INIT(troupe_spawn_options);
+    troupe_system *system;
+    troupe_ref ref;
+    uint64_t count;
+
+    options.flags |= TROUPE_SYSTEM_DRIVEN;
+    options.throughput = 1;
+    system = test_open(&options);
+    spawn.mailbox = mailbox;
+    spawn.stash_capacity = DEEP;
+    cr_assert_eq(troupe_system_spawn(system, type, &spawn, &ref), TROUPE_OK);
+    served = 0;
+    running = 1;
+    for (int i = 0; i < YIELDERS; i++) {
+        start_selfish(system);
+    }
+    cr_assert_eq(troupe_system_run(system, 64, NULL), TROUPE_OK);
+    test_post_numbers(system, ref, DEEP);
+    if (type == &hoarder) {
+        uint64_t nothing = 0;
+
+        /* The last one is in the stash, but for what comes now. */
+        cr_assert_eq(
+            troupe_post(system, ref, &test_other, &nothing), TROUPE_OK);
+        (void)turns_until_served(system, 1);
+    }
+    cr_assert_eq(troupe_system_run(system, TURNS, NULL), TROUPE_OK);
+    count = served;
+    cr_assert_lt(count, DEEP);
+    stop_all(system);
+    return count;
+}
+
+Test(fair, a_long_queue_gets_every_other_turn_in_a_mailbox_with_rules_too)
+{
+    troupe_mailbox_options ranked = TROUPE_INIT(troupe_mailbox_options);
+    troupe_mailbox_options head = TROUPE_INIT(troupe_mailbox_options);
+
+    ranked.priority = rank_alike;
+    head.capacity = DEEP;
+    head.overflow = TROUPE_OVERFLOW_DROP_HEAD;
+    /* All turns in line would be TURNS / (YIELDERS + 1). */
+    cr_assert_geq(served_beside_yielders(&server, NULL), TURNS / 3);
+    cr_assert_geq(served_beside_yielders(&server, &ranked), TURNS / 3);
+    cr_assert_geq(served_beside_yielders(&server, &head), TURNS / 3);
+    cr_assert_geq(served_beside_yielders(&hoarder, NULL), TURNS / 3);
+}
+
 /* --- a stuck worker ------------------------------------------------------- */
 
 static troupe_verdict
