@@ -15,7 +15,8 @@ A plant is a text file: comment lines, the file, then edits.
 
 A text that is not found, or more than once, is an error: the plant is then
 older than the source. The copy is a program that says so and fails, so that
-one test fails and not the build of all others.
+one test fails and not the build of all others. tools/check/plants.py asks the
+same of all plants without building anything.
 """
 import pathlib
 import re
@@ -47,6 +48,16 @@ def pattern(text):
     return re.compile(r"\s*".join(re.escape(token) for token in tokens))
 
 
+def edited(text, edits):
+    """(text with the edits, None), or (text, why an edit has no place)."""
+    for number, (find, replace) in enumerate(edits, 1):
+        found = len(pattern(find).findall(text))
+        if found != 1:
+            return text, f"find {number} stands {found} times"
+        text = pattern(find).sub(lambda _: replace, text)
+    return text, None
+
+
 STALE = """
 extern int puts(const char *);
 extern void _exit(int);
@@ -65,16 +76,13 @@ def main():
     if name is None or not edits:
         sys.exit(f"{plant}: no file, or nothing to change")
     source = root / name
-    text = source.read_text()
-    for number, (find, replace) in enumerate(edits, 1):
-        found = len(pattern(find).findall(text))
-        if found != 1:
-            why = f"{plant.name}: find {number} stands {found} times in {name}"
-            print(why, file=sys.stderr)
-            text = source.read_text() + STALE % why
-            break
-        text = pattern(find).sub(lambda _: replace, text)
+    text, stale = edited(source.read_text(), edits)
+    if stale:
+        why = f"{plant.name}: {stale} in {name}"
+        print(why, file=sys.stderr)
+        text = source.read_text() + STALE % why
     output.write_text(f'#line 1 "{source}"\n{text}')
 
 
-main()
+if __name__ == "__main__":
+    main()

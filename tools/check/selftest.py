@@ -110,6 +110,16 @@ trp_ring_pop(struct trp_ring *ring)
                       "| a | `b` | `ring/keeps_order` `" f"ring_more/{LONG}` |\n"
                       "| c | | later: routers |\n\nText, and `another/one`."
                       "\n\n| no. | tests |\n|---|---|\n| 1 | `run.sh` |\n",
+    "test/model/meson.build": "model_plants = {\n"
+                              "  # How it is found.\n"
+                              "  'send_two': ['actor', 'lib/actor/send.c', "
+                              "'post',\n    '100000'],\n}\n",
+    "test/model/planted/send_two.plant": "# Answers with another one.\n"
+                                         "file: lib/actor/send.c\n"
+                                         "find:\n    return\n to;\n"
+                                         "replace:\n    return to + 1;\n"
+                                         "find:\n    to + 1;\n"
+                                         "replace:\n    to + 2;\n",
     "tools/check/sleeps.max": "0\n",
     "CONTRIBUTING.md": """<!-- sample: lib/base/one.h -->
 ```c
@@ -137,6 +147,8 @@ CLAIMS = "test/README.md"
 SEND = "lib/actor/send.c"
 PAGE = "docs/page.md"
 MAN = "docs/man/troupe.7.scd"
+PLANT = "test/model/planted/send_two.plant"
+PLANTS = "test/model/meson.build"
 END = "\n#endif\n"  # of the ring: where to add a function
 LINK = "/* pairs: ring.link, ring.full */"
 
@@ -271,6 +283,25 @@ PLANTED = [
     ("sleeps.py", "test/run.sh", None, "echo a; sleep 1\n",
      "1 sleeps in test/, at most 0"),
     ("sleeps.py", "tools/check/sleeps.max", "0", "3", "lower the 3"),
+    ("plants.py", SEND, "return to;", "return from;",
+     "send_two.plant: find 1 stands 0 times in lib/actor/send.c"),
+    ("plants.py", SEND, "    return to;", "    if (to) {\n        return to;\n"
+     "    }\n    return to;", "find 1 stands 2 times in lib/actor/send.c"),
+    ("plants.py", PLANT, "    to + 1;\nr", "    to;\nr",
+     "find 2 stands 0 times"),
+    ("plants.py", PLANT, "    to + 2;", "    to+1;",
+     "replace 2 changes nothing"),
+    ("plants.py", PLANT, "    to + 1;\nr", "r", "find 2 is empty"),
+    ("plants.py", PLANT, "send.c", "gone.c", "lib/actor/gone.c is not there"),
+    ("plants.py", PLANT, "lib/actor/send.c", RING, f"changes {RING}, but"),
+    ("plants.py", PLANT, "file: lib/actor/send.c\n", "", "no file"),
+    ("plants.py", "test/model/planted/more.plant", None,
+     f"file: {SEND}\nfind:\n    return to;\nreplace:\n    return 0;\n",
+     "more.plant: not in model_plants"),
+    ("plants.py", PLANTS, "send_two", "send_one", "no send_one.plant"),
+    ("plants.py", PLANTS, "\n}", "\n  'send_two': ['actor', "
+     "'lib/actor/send.c', 'post'],\n}", "send_two: twice in model_plants"),
+    ("plants.py", PLANTS, "model_plants", "plants", "no model_plants"),
 ]
 
 
