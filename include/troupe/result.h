@@ -23,7 +23,8 @@ typedef struct troupe_result { /* frozen */
  * `user` can always be released here. Then its status is TROUPE_E_CANCELLED, or
  * TROUPE_E_CLOSED if the system is stopping, its verdict does not count, and it
  * can start nothing; an answer that has just come is a dead letter. What had
- * ended otherwise just before, by its deadline or a death, is told as that.
+ * ended otherwise just before, by its deadline or a death, is told as that. An
+ * answer from outside to a system that stops comes too late: E_CLOSED.
  *
  * troupe_take() keeps result->msg, troupe_forward() passes it on.
  * troupe_reply() answers the sender of the message that was current when the

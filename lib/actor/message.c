@@ -323,8 +323,14 @@ trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
     if (trp_ref_is_promise(msg->sender)) { /* nobody will answer it */
         (void)trp_promise_fail(core, local, msg->sender, TROUPE_E_DEAD);
     }
-    if (trp_ref_is_promise(recipient)) { /* no memory for the answer */
-        (void)trp_promise_fail(core, local, recipient, TROUPE_E_NOMEM);
+    if (trp_ref_is_promise(recipient)) {
+        /* No memory for the answer, or one from outside to a system that stops.
+         */
+        bool is_closing =
+            trp_load_acquire(&core->closing) != 0; /* pairs: system.closing */
+
+        (void)trp_promise_fail(core, local, recipient,
+            is_closing ? TROUPE_E_CLOSED : TROUPE_E_NOMEM);
     }
     core->on_dead_letter(core, local, &letter, box);
     if (core->dead_letter.fn != NULL &&

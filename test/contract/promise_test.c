@@ -191,6 +191,34 @@ Test(promise, that_is_broken_as_the_system_stops_is_closed)
     be_answered_and_stopped(true);
 }
 
+static void
+be_answered_from_outside_too_late(bool is_failure)
+{
+    struct operation op = {.timeout_ns = TROUPE_S(1)};
+    uint64_t number = 1;
+
+    test_do(the_system, test_spawn_doer(the_system, NULL), promise, &op);
+    troupe_system_request_stop(the_system);
+    if (is_failure) {
+        troupe_post_failure(the_system, op.promise, 7);
+    } else {
+        troupe_post_tell(the_system, op.promise, &test_number, &number);
+    }
+    test_run(the_system);
+    cr_assert_eq(outcomes.count, 1);
+    cr_expect_eq(outcomes.entry[0].status, TROUPE_E_CLOSED);
+}
+
+Test(promise, that_is_broken_from_outside_while_the_system_stops_is_closed)
+{
+    be_answered_from_outside_too_late(true);
+}
+
+Test(promise, that_is_kept_from_outside_while_the_system_stops_is_closed)
+{
+    be_answered_from_outside_too_late(false);
+}
+
 Test(promise, takes_large_and_owned_answers)
 {
     struct operation op = {0};
