@@ -3,7 +3,9 @@
 /*
  * Named children come and go below several actors while threads look them up,
  * ask for paths, inspect, dump and read counters. A name leads to the actor
- * that has it or to nobody; a path is that of the actor or empty.
+ * that has it or to nobody; a path is that of the actor or empty. The children
+ * have mailboxes of every kind, and stash, so that rules change hands with the
+ * cells while others read depths.
  */
 #include "stress.h"
 
@@ -43,6 +45,7 @@ child_name(char *text, size_t bytes, uint32_t parent, uint32_t child)
 /* A child knows its own name and checks that it has that path. */
 struct child {
     char path[64];
+    uint32_t handled;
 };
 
 static troupe_status
@@ -62,10 +65,50 @@ start_child(troupe_self *self, void *state, const void *arg)
 static troupe_verdict
 be_child(troupe_self *self, void *state, const troupe_msg *msg)
 {
-    (void)self;
-    (void)state;
+    struct child *child = state;
+    troupe_status status = TROUPE_OK;
+
     (void)msg;
+    child->handled++;
+    if (child->handled % 3 == 0) {
+        status = troupe_stash(self);
+    } else if (child->handled % 4 == 0) {
+        status = troupe_unstash(self, 0);
+    }
+    STRESS_CHECK(status == TROUPE_OK || status == TROUPE_E_LIMIT ||
+                     status == TROUPE_E_FULL,
+        "%s", troupe_status_name(status));
     return TROUPE_CONTINUE;
+}
+
+static double
+rank_alike(const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    return 0;
+}
+
+/* One of each kind; the first is the default. */
+static troupe_mailbox_options
+draw_mailbox(struct test_rng *rng)
+{
+    troupe_mailbox_options mailbox = TROUPE_INIT(troupe_mailbox_options);
+
+    switch (test_random_below(rng, 5)) {
+    case 0:
+        break;
+    case 1:
+        mailbox.priority = rank_alike;
+        mailbox.capacity = test_random_below(rng, 3);
+        mailbox.overflow =
+            mailbox.capacity != 0 ? TROUPE_OVERFLOW_DROP_LOWEST : 0;
+        break;
+    default:
+        mailbox.capacity = 1 + test_random_below(rng, 4);
+        mailbox.overflow = (troupe_overflow)test_random_below(rng, 3);
+    }
+    return mailbox;
 }
 
 static const troupe_actor_type child_type = {
@@ -97,11 +140,21 @@ change_one(struct parent *parent, troupe_self *self)
     (void)snprintf(
         child.path, sizeof child.path, "/user/p%u/%s", parent->id, name);
     {
+        troupe_mailbox_options mailbox = draw_mailbox(&parent->rng);
+        const troupe_throttle_options throttle = {
+            .size = TROUPE_OPTIONS(troupe_throttle_options),
+            .per_second = 1e4,
+            .burst = 1,
+            .on_excess = (troupe_excess)test_random_below(&parent->rng, 2)};
         const troupe_spawn_options options = {
             .size = TROUPE_OPTIONS(troupe_spawn_options),
             .name = name,
             .arg = &child,
             .arg_bytes = sizeof child,
+            .mailbox = &mailbox,
+            .throttle =
+                test_random_below(&parent->rng, 4) == 0 ? &throttle : NULL,
+            .stash_capacity = 2,
         };
         troupe_ref old = ref;
         troupe_status status = troupe_spawn(self, &child_type, &options, &ref);
@@ -187,7 +240,7 @@ look_up(struct parent *self)
     (void)troupe_depth(self->tree->system, ref);
     status = troupe_post(self->tree->system, ref, &go, NULL);
     STRESS_CHECK(status == TROUPE_OK || status == TROUPE_E_DEAD ||
-                     status == TROUPE_E_CLOSED,
+                     status == TROUPE_E_CLOSED || status == TROUPE_E_FULL,
         "%s", troupe_status_name(status));
     if (status != TROUPE_OK) {
         atomic_fetch_add(&self->tree->refused, 1);
