@@ -10,7 +10,7 @@
 /*
  * Random trees with random failures in a simulation: a tree, its options and
  * the order of turns come from one seed. TEST_SEED repeats a run, TEST_TREES
- * says how many; 100 000 take two minutes.
+ * says how many; 100 000 take some minutes.
  */
 
 static uint64_t
@@ -19,15 +19,6 @@ trees(void)
     const char *text = getenv("TEST_TREES");
 
     return text != NULL ? strtoull(text, NULL, 10) : 2000;
-}
-
-static void
-run_part(troupe_system *system, struct test_rng *rng)
-{
-    troupe_status status =
-        troupe_system_run(system, 1 + test_random_below(rng, 40), NULL);
-
-    cr_assert(status == TROUPE_OK || status == TROUPE_E_CLOSED);
 }
 
 static void
@@ -41,34 +32,10 @@ run_all(enum grove_kind kind)
         troupe_system *system = test_open_driven(seed);
         struct grove *grove = grove_plant(system, first + i, kind);
 
-        for (uint32_t j = 0; j < 8; j++) {
-            run_part(system, &rng);
-            grove_watch(grove, &rng, 3);
-            grove_shake(grove, &rng, test_random_below(&rng, 6));
-            if (test_random_below(&rng, 4) == 0) {
-                cr_assert_eq(
-                    troupe_system_advance(system, TROUPE_US(500)), TROUPE_OK);
-            }
-        }
-        if (kind == GROVE_LIVING) {
-            test_run(system);
-            while (!grove_is_awake(grove)) {
-                cr_assert_lt(troupe_now_ns(system), TROUPE_S(100),
-                    "suspended for ever, seed %llu",
-                    (unsigned long long)(first + i));
-                cr_assert_eq(
-                    troupe_system_advance(system, TROUPE_S(1)), TROUPE_OK);
-            }
-            test_run(system);
-            grove_call_all(grove);
-            test_run(system);
-            grove_check_all(grove);
-        } else if (test_random_below(&rng, 2) == 0) {
-            troupe_system_request_stop(system);
-            run_part(system, &rng);
-        }
+        grove_live_driven(grove, &rng);
         cr_assert_eq(troupe_system_stop(system), TROUPE_OK);
         grove_check_notices(grove);
+        grove_check_stopped(grove);
         test_close(system);
         starts += grove_starts(grove);
         grove_free(grove);
