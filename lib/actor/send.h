@@ -92,22 +92,28 @@ void trp_send_tell_outside(troupe_system *system, struct trp_sending *sending,
     const troupe_msg_type *type, const void *payload);
 
 /*
- * One payload for receivers that come one after the other: events. A shared
- * one is stored once, at the first of them. E_INVALID, E_STATE: not begun, and
- * what the payload owns is the caller's. To an actor that has gone (E_DEAD)
- * nothing was sent; any other refusal is a dead letter.
+ * One payload for receivers that come one after the other: events, questions. A
+ * shared one is stored once, at the first of them. E_INVALID, E_STATE: not
+ * begun, and what the payload owns is the caller's.
  */
 struct trp_fan {
     struct trp_sending sending;
     const troupe_msg_type *type;
     const void *payload;
+    size_t bytes;
     struct trp_box *box; /* of a shared one */
 };
 
 troupe_status trp_fan_begin(struct trp_fan *fan,
     const struct trp_sending *sending, const troupe_msg_type *type,
-    const void *payload);
+    const void *payload, size_t bytes);
+/*
+ * To an actor that has gone (E_DEAD) nothing was sent; any other refusal is a
+ * dead letter.
+ */
 troupe_status trp_fan_to(struct trp_fan *fan, troupe_ref to);
+/* An item for one more receiver. E_NOMEM; only the first of a shared one. */
+troupe_status trp_fan_item(struct trp_fan *fan, struct trp_item *item);
 void trp_fan_end(struct trp_fan *fan);
 
 /* All but the sender. */

@@ -532,18 +532,17 @@ troupe_take(troupe_self *self, troupe_msg **msg)
 /* The box that all receivers share: the current message's, or a new one. */
 static struct trp_box *
 shared_box(const struct trp_sending *sending, const troupe_msg_type *type,
-    const void *payload)
+    const void *payload, size_t bytes)
 {
-    struct trp_box *box =
-        share(shared_origin(sending, type, payload, type->bytes));
+    struct trp_box *box = share(shared_origin(sending, type, payload, bytes));
 
     if (box != NULL) {
         return box;
     }
-    box = trp_box_new(sending->core, sending->local, type, type->bytes);
-    if (box != NULL && type->bytes != 0) {
-        memcpy(box->msg.payload, payload, type->bytes);
-        (void)trp_send_move_on(sending, type, payload, type->bytes);
+    box = trp_box_new(sending->core, sending->local, type, bytes);
+    if (box != NULL && bytes != 0) {
+        memcpy(box->msg.payload, payload, bytes);
+        (void)trp_send_move_on(sending, type, payload, bytes);
     }
     return box;
 }
@@ -621,7 +620,7 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
         return 0;
     }
     if ((type->flags & TROUPE_MSG_SHARED) != 0 && count <= UINT32_MAX / 2) {
-        struct trp_box *box = shared_box(&sending, type, payload);
+        struct trp_box *box = shared_box(&sending, type, payload, bytes);
 
         if (box != NULL) {
             return tell_shared(&sending, box, to, count);
@@ -662,9 +661,8 @@ troupe_tell_many(troupe_self *self, const troupe_ref *to, size_t count,
 
 troupe_status
 trp_fan_begin(struct trp_fan *fan, const struct trp_sending *sending,
-    const troupe_msg_type *type, const void *payload)
+    const troupe_msg_type *type, const void *payload, size_t bytes)
 {
-    size_t bytes = type != NULL ? type->bytes : 0;
     troupe_status status =
         trp_message_check(sending->call, type, payload, bytes);
 
@@ -680,23 +678,22 @@ trp_fan_begin(struct trp_fan *fan, const struct trp_sending *sending,
             "owns something: several receivers need TROUPE_MSG_SHARED", "%s",
             trp_type_name(type));
     }
-    *fan =
-        (struct trp_fan){.sending = *sending, .type = type, .payload = payload};
+    *fan = (struct trp_fan){
+        .sending = *sending, .type = type, .payload = payload, .bytes = bytes};
     return TROUPE_OK;
 }
 
-/* An item for one more receiver. */
-static troupe_status
-make_one_of_many(struct trp_fan *fan, struct trp_item *item)
+troupe_status
+trp_fan_item(struct trp_fan *fan, struct trp_item *item)
 {
     const struct trp_sending *sending = &fan->sending;
 
     if ((fan->type->flags & TROUPE_MSG_SHARED) == 0) {
         return trp_send_make(
-            sending, fan->type, fan->payload, fan->type->bytes, item);
+            sending, fan->type, fan->payload, fan->bytes, item);
     }
     if (fan->box == NULL) {
-        fan->box = shared_box(sending, fan->type, fan->payload);
+        fan->box = shared_box(sending, fan->type, fan->payload, fan->bytes);
         if (fan->box == NULL) {
             return TROUPE_E_NOMEM;
         }
@@ -711,10 +708,10 @@ troupe_status
 trp_fan_to(struct trp_fan *fan, troupe_ref to)
 {
     const struct trp_sending *sending = &fan->sending;
-    troupe_msg view = {fan->type, (void *)(uintptr_t)fan->payload,
-        fan->type->bytes, sending->sender};
+    troupe_msg view = {fan->type, (void *)(uintptr_t)fan->payload, fan->bytes,
+        sending->sender};
     struct trp_item item = {0};
-    troupe_status status = make_one_of_many(fan, &item);
+    troupe_status status = trp_fan_item(fan, &item);
     struct trp_box *box = trp_item_box_or_null(&item);
 
     if (status == TROUPE_OK) {
@@ -742,8 +739,8 @@ trp_fan_end(struct trp_fan *fan)
     if (fan->box != NULL) {
         trp_box_release(fan->sending.local, fan->box, true);
     } else if (type->drop != NULL && trp_send_move_on(&fan->sending, type,
-                                         fan->payload, type->bytes)) {
-        type->drop((void *)(uintptr_t)fan->payload, type->bytes);
+                                         fan->payload, fan->bytes)) {
+        type->drop((void *)(uintptr_t)fan->payload, fan->bytes);
     }
 }
 

@@ -372,7 +372,8 @@ troupe_publish(
     sending.core = self->core;
     sending.local = self->local;
     sending.sender = self->ref;
-    return trp_fan_begin(&fan, &sending, type, payload) == TROUPE_OK
+    return trp_fan_begin(&fan, &sending, type, payload,
+               type != NULL ? type->bytes : 0) == TROUPE_OK
                ? publish(&fan)
                : 0;
 }
@@ -395,7 +396,8 @@ troupe_post_publish(
     }
     sending.core = &system->core;
     sending.local = trp_local_here(&system->core);
-    return trp_fan_begin(&fan, &sending, type, payload) == TROUPE_OK
+    return trp_fan_begin(&fan, &sending, type, payload,
+               type != NULL ? type->bytes : 0) == TROUPE_OK
                ? publish(&fan)
                : 0;
 }
@@ -409,7 +411,8 @@ publish_own(struct trp_core *core, struct trp_local *local,
 {
     struct trp_fan fan = {.sending = {.core = core, .local = local},
         .type = type,
-        .payload = payload};
+        .payload = payload,
+        .bytes = type->bytes};
 
     (void)publish(&fan);
 }
