@@ -13,7 +13,7 @@ TROUPE_BEGIN_DECLS
 typedef struct troupe_result { /* frozen */
     troupe_status status;
     int32_t code;          /* with TROUPE_E_FAILED: what the failure said */
-    const troupe_msg *msg; /* borrowed; NULL unless OK and there is one */
+    const troupe_msg *msg; /* borrowed; NULL unless OK, but for a gather */
     uint64_t elapsed_ns;
 } troupe_result;
 

@@ -19,6 +19,7 @@
 #include <troupe/actor.h>
 #include <troupe/ask.h>
 #include <troupe/exit.h>
+#include <troupe/gather.h>
 #include <troupe/mailbox.h>
 #include <troupe/result.h>
 #include <troupe/send.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "actor/op.h"
 
+#include "actor/gather.h"
 #include "actor/mailbox.h"
 #include "actor/stop.h"
 #include "os/futex.h"
@@ -399,6 +400,7 @@ make_asker(struct troupe_self *self)
     asker->alarm.fire = ring;
     asker->alarm_ns = TRP_ALARM_NEVER;
     asker->soonest = asker->open = asker->ended = asker->ended_last = 0;
+    asker->first_last = 0;
     asker->is_ending = false;
     extra->asker = asker;
     return asker;
@@ -528,27 +530,41 @@ next_of(struct trp_op *op)
     return trp_load_relaxed(&op->link); /* relaxed: the owner's by now */
 }
 
-/* Its continuation runs after those before it; one that is awaited, first. */
+/* Into the line, behind `before`; 0: as its head. */
+static void
+enter_line(struct trp_core *core, struct trp_asker *asker, struct trp_op *op,
+    uint32_t before)
+{
+    uint32_t unit = trp_op_unit(core, op);
+    uint32_t after = before != 0 ? next_of(op_at(core, before)) : asker->ended;
+
+    trp_store_relaxed(&op->link, after); /* relaxed: the owner's */
+    if (before != 0) {
+        trp_store_relaxed(&op_at(core, before)->link, unit); /* relaxed: same */
+    } else {
+        asker->ended = unit;
+    }
+    if (after == 0) {
+        asker->ended_last = unit;
+    }
+}
+
+/*
+ * Its continuation runs after those before it. One that is awaited, or part of
+ * one that may be, goes before the others, but behind those of its kind.
+ */
 static void
 put_in_line(struct trp_core *core, struct trp_asker *asker, struct trp_op *op)
 {
-    uint32_t unit = trp_op_unit(core, op);
-
     if (op->in_heap) {
         heap_remove(core, asker, op);
     }
-    if (op->awaited || op->inner || asker->ended == 0) {
-        trp_store_relaxed(&op->link, asker->ended); /* relaxed: the owner's */
-        if (asker->ended == 0) {
-            asker->ended_last = unit;
-        }
-        asker->ended = unit;
-        return;
+    if (op->awaited || op->inner) {
+        enter_line(core, asker, op, asker->first_last);
+        asker->first_last = trp_op_unit(core, op);
+    } else {
+        enter_line(core, asker, op, asker->ended != 0 ? asker->ended_last : 0);
     }
-    trp_store_relaxed(&op->link, 0); /* relaxed: the owner's */
-    trp_store_relaxed(&op_at(core, asker->ended_last)->link, /* relaxed: same */
-        unit);
-    asker->ended_last = unit;
 }
 
 /* Out of the middle of the line. False: it is not there. */
@@ -574,18 +590,24 @@ leave_line(struct trp_core *core, struct trp_asker *asker, struct trp_op *op)
     if (asker->ended_last == unit) {
         asker->ended_last = before;
     }
+    if (asker->first_last == unit) {
+        asker->first_last = before;
+    }
     return true;
 }
 
 static bool
-end_with(struct trp_core *core, struct trp_asker *asker, struct trp_op *op,
+end_with(struct troupe_self *self, struct trp_asker *asker, struct trp_op *op,
     troupe_status status)
 {
     if (!trp_op_end(op)) {
         return false; /* O1: it comes by way of done */
     }
     op->status = (int8_t)status;
-    put_in_line(core, asker, op);
+    if (TRP_UNLIKELY(op->kind == TRP_OP_GATHER)) {
+        trp_gather_end(self, op);
+    }
+    put_in_line(self->core, asker, op);
     return true;
 }
 
@@ -594,8 +616,7 @@ trp_op_end_with(
     struct troupe_self *self, struct trp_op *op, troupe_status status)
 {
     self->after |= TRP_AFTER_OPS;
-    return end_with(
-        self->core, trp_asker_of(self->core, self->cell), op, status);
+    return end_with(self, trp_asker_of(self->core, self->cell), op, status);
 }
 
 struct trp_op *
@@ -670,8 +691,9 @@ gather_done(struct trp_core *core, struct trp_asker *asker)
 
 /* The alarm has fired. */
 TRP_COLD static void
-gather_late(struct trp_core *core, struct trp_asker *asker)
+gather_late(struct troupe_self *self, struct trp_asker *asker)
 {
+    struct trp_core *core = self->core;
     uint64_t now_ns = trp_alarm_now(&core->sched);
 
     trp_store_relaxed(&asker->fired, 0); /* relaxed: before the next is set */
@@ -683,7 +705,7 @@ gather_late(struct trp_core *core, struct trp_asker *asker)
             set_alarm(core, asker, op->due_ns);
             return;
         }
-        if (!end_with(core, asker, op,
+        if (!end_with(self, asker, op,
                 op->kind == TRP_OP_SLEEP ? TROUPE_OK : TROUPE_E_TIMEOUT)) {
             heap_remove(core, asker, op);
         }
@@ -692,14 +714,15 @@ gather_late(struct trp_core *core, struct trp_asker *asker)
 
 struct trp_op *
 trp_op_next(
-    struct trp_core *core, struct trp_asker *asker, struct trp_cell *cell)
+    struct troupe_self *self, struct trp_asker *asker, struct trp_cell *cell)
 {
+    struct trp_core *core = self->core;
     struct trp_op *op;
 
     gather_done(core, asker);
     if (TRP_UNLIKELY(trp_load_acquire(&asker->fired) != 0)) { /* pairs:
                                                                  op.fired */
-        gather_late(core, asker);
+        gather_late(self, asker);
     }
     if (asker->ended == 0) {
         return NULL;
@@ -715,6 +738,9 @@ trp_op_next(
         }
     }
     asker->ended = next_of(op);
+    if (asker->first_last == trp_op_unit(core, op)) {
+        asker->first_last = 0;
+    }
     asker->open--;
     return op;
 }
@@ -725,11 +751,10 @@ trp_op_not_yet(struct troupe_self *self, struct trp_op *op)
     struct trp_asker *asker = trp_asker_of(self->core, self->cell);
 
     asker->open++;
-    trp_store_relaxed(&op->link, asker->ended); /* relaxed: the owner's */
-    if (asker->ended == 0) {
-        asker->ended_last = trp_op_unit(self->core, op);
+    enter_line(self->core, asker, op, 0);
+    if (asker->first_last == 0 && (op->awaited || op->inner)) {
+        asker->first_last = trp_op_unit(self->core, op);
     }
-    asker->ended = trp_op_unit(self->core, op);
 }
 
 /* --- its continuation ----------------------------------------------------- */
@@ -786,6 +811,19 @@ status_at_the_end(const struct trp_core *core)
                                                  : TROUPE_E_CANCELLED;
 }
 
+/* It has come, but nobody will look at it. */
+static void
+lose_answer(struct troupe_self *self, struct trp_outcome *outcome)
+{
+    trp_dead_letter(self->core, self->local, self->ref, &outcome->answer,
+        trp_item_box_or_null(&outcome->item), TROUPE_DEAD_STOPPED);
+    trp_item_release(self->local, &outcome->item);
+    outcome->result.status = status_at_the_end(self->core);
+    outcome->result.code = 0;
+    outcome->result.msg = NULL;
+    outcome->spent = TRP_SPENT_TAKEN;
+}
+
 void
 trp_op_finish(struct troupe_self *self, struct trp_op *op, bool is_over,
     struct trp_outcome *outcome)
@@ -805,16 +843,13 @@ trp_op_finish(struct troupe_self *self, struct trp_op *op, bool is_over,
         .elapsed_ns = elapsed(now(self), op->start_ns)};
     if (TRP_LIKELY(outcome->has_answer)) {
         read_answer(self, outcome);
-        if (TRP_LIKELY(!is_over)) {
+        if (TRP_LIKELY(!is_over) || op->kind == TRP_OP_GATHER) {
             trp_book(core, self->local, handled, 1);
         } else {
-            trp_dead_letter(core, self->local, self->ref, &outcome->answer,
-                trp_item_box_or_null(&outcome->item), TROUPE_DEAD_STOPPED);
-            trp_item_release(self->local, &outcome->item);
+            lose_answer(self, outcome);
+        }
+        if (TRP_UNLIKELY(is_over && outcome->result.status == TROUPE_OK)) {
             outcome->result.status = status_at_the_end(core);
-            outcome->result.code = 0;
-            outcome->result.msg = NULL;
-            outcome->spent = TRP_SPENT_TAKEN;
         }
     }
     if (TRP_UNLIKELY(op->kind == TRP_OP_STOP)) {
@@ -857,11 +892,11 @@ trp_ops_end_all(
     over = status_at_the_end(core);
     while (asker->soonest != 0) {
         op = op_at(core, asker->soonest);
-        if (!end_with(core, asker, op, over)) {
+        if (!end_with(self, asker, op, over)) {
             heap_remove(core, asker, op);
         }
     }
-    while ((op = trp_op_next(core, asker, cell)) != NULL) {
+    while ((op = trp_op_next(self, asker, cell)) != NULL) {
         struct trp_outcome outcome;
 
         trp_op_finish(self, op, true, &outcome);

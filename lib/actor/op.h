@@ -72,7 +72,8 @@
 enum trp_op_kind {
     TRP_OP_ASK,   /* its deadline is E_TIMEOUT */
     TRP_OP_SLEEP, /* its deadline is what it is for */
-    TRP_OP_STOP   /* ends with E_DEAD; item.payload: of whom */
+    TRP_OP_STOP,  /* ends with E_DEAD; item.payload: of whom */
+    TRP_OP_GATHER /* shows its parts, however it ends; actor/gather.h */
 };
 
 struct trp_op {
@@ -112,6 +113,7 @@ struct trp_asker {
     uint32_t soonest;           /* unit; root of the heap */
     uint32_t open;              /* operations that are not given back */
     uint32_t ended, ended_last; /* units */
+    uint32_t first_last;        /* of those in `ended` that go first; or 0 */
     bool is_ending;             /* nothing can be started */
 };
 
@@ -240,7 +242,7 @@ void trp_op_make_inner(struct troupe_self *self, struct trp_op *op);
  * NULL: there is none, or the actor is parked for another one.
  */
 struct trp_op *trp_op_next(
-    struct trp_core *core, struct trp_asker *asker, struct trp_cell *cell);
+    struct troupe_self *self, struct trp_asker *asker, struct trp_cell *cell);
 
 /* Nothing has ended; L says when there is more. Owner of S. */
 static inline bool

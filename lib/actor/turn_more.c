@@ -395,7 +395,7 @@ run_ops(struct trp_turn *turn, struct trp_asker *asker)
     struct trp_op *op;
 
     for (uint32_t left = THEN_MOST;
-         (op = trp_op_next(turn->core, asker, turn->cell)) != NULL; left--) {
+         (op = trp_op_next(self, asker, turn->cell)) != NULL; left--) {
         struct trp_outcome outcome;
         troupe_verdict verdict;
 
