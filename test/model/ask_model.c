@@ -28,21 +28,22 @@ TROUPE_MSG_TYPE(answer, uint32_t, 2);
 TROUPE_MSG_TYPE_EMPTY(question, 3);
 TROUPE_MSG_TYPE_EMPTY(plain, 4);
 
-enum { PROMISE, AWAIT, ASK, CANCEL, DEADLINE, AGAIN };
+enum { PROMISE, AWAIT, ASK, CANCEL, DEADLINE, FIRST, BOTH, AGAIN };
 
 static troupe_system *rt;
 static troupe_ref asker, target;
 
 static struct {
     uint32_t begun, ended;
-    uint32_t shown;    /* answers in continuations */
+    uint32_t shown;    /* answers in continuations, gathered ones, too */
     uint32_t accepted; /* by posts */
     uint32_t dead;     /* letters of answers */
     uint32_t plain;    /* messages handled by the asker */
     troupe_status last;
     troupe_ref promise; /* of the last operation */
     troupe_ref first;   /* of the one that was open when the threads began */
-    troupe_ref kept;    /* what the target was asked from */
+    troupe_ref kept;    /* what the target was asked from, last */
+    troupe_ref before;  /* and before that */
     troupe_ticket ticket;
     bool is_parked;
 } ledger;
@@ -73,7 +74,11 @@ then(troupe_self *self, void *state, const troupe_result *result, void *user)
     ledger.ended++;
     ledger.last = result->status;
     ledger.is_parked = false;
-    if (result->msg != NULL) {
+    if (result->msg != NULL &&
+        troupe_msg_tag(result->msg) == TROUPE_TAG_GATHERED) {
+        ledger.shown +=
+            (uint32_t)troupe_payload(result->msg, troupe_gathered)->answered;
+    } else if (result->msg != NULL) {
         MODEL_CHECK(*troupe_payload(result->msg, uint32_t) == number,
             "%u gets what is for %u", number,
             *troupe_payload(result->msg, uint32_t));
@@ -100,7 +105,14 @@ be_asker(troupe_self *self, void *state, const troupe_msg *msg)
         (void)troupe_cancel(self, ledger.ticket);
         return TROUPE_CONTINUE;
     }
-    if (what == ASK) {
+    if (what == FIRST || what == BOTH) {
+        const troupe_ref whom[] = {target, target};
+        const troupe_gather_options options = {.size = sizeof options,
+            .policy = what == FIRST ? TROUPE_GATHER_FIRST : TROUPE_GATHER_ALL};
+
+        MODEL_ASSERT(troupe_gather(self, whom, 2, &question, NULL, &options,
+                         next, &ledger.ticket) == TROUPE_OK);
+    } else if (what == ASK) {
         MODEL_ASSERT(troupe_ask(self, target, &question, NULL, TROUPE_FOREVER,
                          next, &ledger.ticket) == TROUPE_OK);
     } else {
@@ -130,6 +142,7 @@ be_target(troupe_self *self, void *state, const troupe_msg *msg)
 
     (void)state;
     if (troupe_msg_is(msg, &question)) {
+        ledger.before = ledger.kept;
         ledger.kept = troupe_sender(self);
     } else if (!troupe_ref_is_none(ledger.kept)) {
         ledger.accepted++;
@@ -206,6 +219,21 @@ stop_target(void *user)
 {
     (void)user;
     MODEL_ASSERT(troupe_post_stop_now(rt, target) == TROUPE_OK);
+}
+
+/* To both questions of a gather. */
+static void
+post_both(void *user)
+{
+    uint32_t number = 0;
+
+    (void)user;
+    if (troupe_post(rt, ledger.kept, &answer, &number) == TROUPE_OK) {
+        ledger.accepted++;
+    }
+    if (troupe_post(rt, ledger.before, &answer, &number) == TROUPE_OK) {
+        ledger.accepted++;
+    }
 }
 
 static void
@@ -368,6 +396,18 @@ target_is_dying(void)
     finish();
 }
 
+/* Two answers of a gather: against the target's end, or that of the asker. */
+static void
+gathers(void)
+{
+    begin(1 + model_choose(2), model_choose(2) != 0 ? FIRST : BOTH);
+    run_three(post_both, model_choose(2) != 0 ? stop_target : stop_asker,
+        model_choose(2) != 0 ? cancel : NULL);
+    model_await_sleep();
+    MODEL_CHECK(ledger.ended == 1, "ended %u times", ledger.ended);
+    finish();
+}
+
 /* Both ends at once. */
 static void
 both_die(void)
@@ -437,6 +477,7 @@ static const struct model_scenario scenarios[] = {
     {"target_dies", target_dies, 4},
     {"target_is_dying", target_is_dying, 4},
     {"both_die", both_die, 4},
+    {"gathers", gathers, 4},
     {"await", await, 4},
     {"await_at_once", await_at_once, 4},
     {"thread_waits", thread_waits, 4},
