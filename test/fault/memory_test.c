@@ -911,6 +911,112 @@ Test(fault_memory, operations)
     fail_each(&(struct scenario){prepare_operations, run_operations, 6});
 }
 
+enum { MANY = 24 };
+
+struct block {
+    unsigned char bytes[3000]; /* no pool has that */
+};
+TROUPE_MSG_TYPE(block, struct block, 40);
+
+static troupe_verdict
+answer_block(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const uint64_t number = 1;
+
+    (void)state;
+    cr_assert(msg->type == &block || msg->type == &test_shared);
+    troupe_reply(self, &test_number, &number);
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type blocks = {.size = sizeof(troupe_actor_type),
+    .name = "blocks",
+    .receive = answer_block};
+
+static troupe_verdict
+take_end(
+    troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    troupe_msg *taken = NULL;
+
+    (void)state;
+    (void)user;
+    ended++;
+    if (result->msg != NULL && is_ok(troupe_take(self, &taken))) {
+        troupe_msg_free(taken);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static bool
+is_better(const troupe_msg *a, const troupe_msg *b, void *user)
+{
+    (void)a;
+    (void)b;
+    (void)user;
+    return true;
+}
+
+/* Of those who answer, those who do not, and one who cannot be reached. */
+static troupe_verdict
+gather_all(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    static const struct block copied;
+    struct test_large shared = {.owned = {&tally.dropped, 1}};
+    troupe_ref whom[MANY];
+    troupe_gather_options options = {
+        .size = sizeof options, .better = is_better};
+    troupe_status status;
+
+    (void)msg;
+    (void)user;
+    for (uint32_t i = 0; i < MANY; i++) {
+        whom[i] = i % 3 != 0 ? parents[0] : keeper;
+    }
+    whom[MANY - 1] = recorder;
+    for (uint32_t i = 0; i < 16; i++) {
+        troupe_continuation then =
+            troupe_then(i % 3 == 0 ? take_end : count_end, NULL);
+
+        options.policy = (troupe_gather_policy)(i % 4);
+        options.tail_delay_ns = i < 8 ? 0 : TROUPE_MS(i % 2);
+        count_begin(troupe_gather(
+            self, whom, MANY, &block, &copied, &options, then, NULL));
+        tally.owned++;
+        status = troupe_gather(
+            self, whom, MANY, &test_shared, &shared, &options, then, NULL);
+        tally.kept += status != TROUPE_OK ? 1 : 0;
+        count_begin(status);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static void
+prepare_gathers(troupe_system *system)
+{
+    prepare_operations(system);
+    parents[0] = spawn(system, &blocks, "blocks", 0);
+    test_run(system);
+}
+
+/* It asks everybody or nobody, and ends once, at the latest with the actor. */
+static void
+run_gathers(troupe_system *system)
+{
+    test_do(system, doer, gather_all, NULL);
+    cr_assert_eq(troupe_post_stop_now(system, keeper), TROUPE_OK);
+    test_run(system);
+    cr_assert_eq(troupe_post_stop_now(system, doer), TROUPE_OK);
+    test_run(system);
+    cr_assert_eq(ended, begun, "%u of %u ended", ended, begun);
+    cr_assert_eq(test_counters(system).asks, 0);
+}
+
+Test(fault_memory, gathers)
+{
+    fail_each(&(struct scenario){prepare_gathers, run_gathers, 20});
+}
+
 static uint32_t
 count_down(troupe_port *port)
 {

@@ -538,3 +538,137 @@ Test(fault_os, no_pages_later, .init = set_up, .fini = nothing_is_left)
         cr_assert(test_census_is(before));
     }
 }
+
+/* --- a gather ------------------------------------------------------------- */
+
+/* Of so many asks that the pool needs more pages, all to one actor. */
+enum { MANY = 20000 };
+
+static struct {
+    troupe_ref whom[MANY];
+    size_t count;
+    uint64_t tail_delay_ns;
+    troupe_status status; /* of the call */
+    uint32_t ended;
+    uint64_t before; /* sent before the call */
+    uint64_t sent;   /* and in it */
+    uint64_t asks;   /* open when it had returned */
+} gather;
+
+static troupe_counters
+counters_of(const troupe_system *system)
+{
+    troupe_counters counters = TROUPE_INIT(troupe_counters);
+
+    cr_assert_eq(troupe_counters_read(system, &counters), TROUPE_OK);
+    return counters;
+}
+
+static troupe_verdict
+on_gathered(
+    troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    (void)self;
+    (void)state;
+    (void)user;
+    cr_assert_eq(result->status, TROUPE_E_CANCELLED);
+    gather.ended++;
+    return TROUPE_CONTINUE;
+}
+
+/* Cancels it at once. */
+static troupe_verdict
+gather_many(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    const troupe_gather_options options = {
+        .size = sizeof options, .tail_delay_ns = gather.tail_delay_ns};
+    troupe_counters counters;
+    troupe_ticket ticket;
+
+    (void)state;
+    gather.status = troupe_gather(self, gather.whom, gather.count, msg->type,
+        msg->payload, &options, troupe_then(on_gathered, NULL), &ticket);
+    counters = counters_of(troupe_self_system(self));
+    gather.sent = counters.sent - gather.before;
+    gather.asks = counters.asks;
+    if (gather.status == TROUPE_OK) {
+        cr_assert_eq(troupe_cancel(self, ticket), TROUPE_OK);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type gatherer = {.size = sizeof(troupe_actor_type),
+    .name = "gatherer",
+    .receive = gather_many};
+
+/* With every request for pages refused from number `nth` on, or that one. */
+static void
+gather_without_pages(size_t count, uint32_t nth, bool and_later)
+{
+    troupe_system_options options = options_of(0);
+    troupe_system *system = NULL;
+    troupe_ref actors[2];
+    uint64_t number = 1;
+
+    cr_assert_eq(troupe_system_create(&options, &system), TROUPE_OK);
+    cr_assert_eq(
+        troupe_system_spawn(system, &gatherer, NULL, &actors[0]), TROUPE_OK);
+    cr_assert_eq(
+        troupe_system_spawn(system, &actor_type, NULL, &actors[1]), TROUPE_OK);
+    for (size_t i = 0; i < count; i++) {
+        gather.whom[i] = actors[1];
+    }
+    gather.count = 1; /* so that what every gather needs is there */
+    cr_assert_eq(
+        troupe_post(system, actors[0], &number_type, &number), TROUPE_OK);
+    cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+    gather.ended = 0;
+    gather.count = count;
+    cr_assert_eq(
+        troupe_post(system, actors[0], &number_type, &number), TROUPE_OK);
+    gather.before = counters_of(system).sent;
+    protections.and_later = and_later;
+    refuse(&protections, nth);
+    cr_assert_eq(troupe_system_await_idle(system, TROUPE_S(60)), TROUPE_OK);
+    cr_assert_eq(counters_of(system).asks, 0);
+    cr_assert_eq(troupe_system_destroy(system), TROUPE_OK);
+    refuse(&protections, 0);
+    cr_assert(test_alloc_is_empty(&memory));
+    if (gather.status == TROUPE_OK) {
+        cr_assert_eq(gather.ended, 1);
+    } else { /* nobody was asked */
+        cr_assert_eq(gather.status, TROUPE_E_NOMEM);
+        cr_assert_eq(gather.ended, 0);
+        cr_assert_eq(gather.sent, 0);
+        cr_assert_eq(gather.asks, 0);
+    }
+}
+
+Test(fault_os, no_pages_for_a_gather, .init = set_up, .fini = nothing_is_left)
+{
+    uint32_t refused = 0;
+
+    for (uint32_t nth = 1; nth <= 8; nth++) {
+        gather_without_pages(MANY, nth, nth % 2 == 0);
+        refused += gather.status != TROUPE_OK;
+    }
+    cr_assert_gt(refused, 0, "there was always another page");
+}
+
+/*
+ * Who is next is asked at once, until there is one: a question that finds no
+ * room in the mailbox gives its operation back.
+ */
+Test(fault_os, no_pages_for_the_pause_of_a_gather, .init = set_up,
+    .fini = nothing_is_left)
+{
+    const size_t most = 4096; /* operations before there are more pages */
+    uint32_t at_once = 0;
+
+    gather.tail_delay_ns = TROUPE_S(100);
+    for (size_t count = most - 40; count < most; count++) {
+        gather_without_pages(count, 1, true);
+        at_once += gather.status == TROUPE_OK && gather.sent > 1;
+    }
+    cr_assert_gt(at_once, 0, "there was always another page");
+}
