@@ -153,7 +153,7 @@ check_books(const struct bench *bench)
         die("the books do not balance", text);
     }
     if (now.dropped != bench->must_drop || now.refused != bench->must_refuse ||
-        now.dead + now.queued != 0) {
+        now.dead != bench->must_bury || now.queued != 0) {
         die("messages were not handled", text);
     }
     if (now.stopped < bench->must_end) {

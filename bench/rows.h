@@ -18,6 +18,9 @@
     X(dict, bench_dict, "messages", "20 clients x 100k requests, 10% writes")  \
     X(bndbuf, bench_bndbuf, "messages", "buffer of 50, 40 + 40 actors x 10k")  \
     X(ask, bench_ask, "messages", "1 asker, 1 server, 300k asks in a row")     \
+    X(gatherfirst, bench_gatherfirst, "gathers",                               \
+        "1 asks 16 for the first answer, 100k in a row")                       \
+    X(gatherall, bench_gatherall, "gathers", "the same for all 16 answers")    \
     X(fjcreate, bench_fjcreate, "actors", "1M actors, 1 message each")         \
     X(churn, bench_churn, "actors", "1M actors, 100 alive, 1 reply each")      \
     X(fib, bench_fib, "messages", "fib(27), an actor per call")                \

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ASKS = 300000 };
+enum { ASKS = 300000, GATHERS = 100000, ASKED = 16 };
 
 /* --- ask: one at a time, each with the default deadline ------------------- */
 
@@ -121,4 +121,120 @@ bench_ask(struct bench *bench)
         "p50 %lld ns, p99 %lld ns, clock included",
         (long long)latency_ns[asks / 2],
         (long long)latency_ns[asks * 99 / 100]);
+}
+
+/* --- gather: one at a time, from 16 actors that all answer ---------------- */
+
+struct collector {
+    troupe_ref servers[ASKED];
+    troupe_gather_policy policy;
+    uint32_t reserved;
+    int64_t gathers;
+    int64_t done;
+};
+
+static troupe_status
+collector_start(troupe_self *self, void *state, const void *arg)
+{
+    (void)self;
+    *(struct collector *)state = *(const struct collector *)arg;
+    return TROUPE_OK;
+}
+
+static void gather_next(troupe_self *self, struct collector *collector);
+
+static void
+check_answer(const struct collector *collector, const troupe_msg *msg)
+{
+    bench_expect(*troupe_payload(msg, int64_t) == collector->done, "an answer");
+}
+
+static troupe_verdict
+on_gathered(
+    troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    struct collector *collector = state;
+
+    (void)user;
+    bench_expect(result->status == TROUPE_OK, "a gather");
+    if (collector->policy == TROUPE_GATHER_FIRST) {
+        check_answer(collector, result->msg);
+    } else {
+        const troupe_gathered *all =
+            troupe_payload(result->msg, troupe_gathered);
+
+        bench_expect(all->answered == ASKED, "all answers");
+        for (size_t i = 0; i < ASKED; i++) {
+            check_answer(collector, all->parts[i].msg);
+        }
+    }
+    if (++collector->done == collector->gathers) {
+        bench_done(self, collector->done);
+    } else {
+        gather_next(self, collector);
+    }
+    return TROUPE_CONTINUE;
+}
+
+static void
+gather_next(troupe_self *self, struct collector *collector)
+{
+    const troupe_gather_options options = {
+        .size = TROUPE_OPTIONS(troupe_gather_options),
+        .policy = collector->policy};
+
+    bench_must(
+        troupe_gather(self, collector->servers, ASKED, &bench_number,
+            &collector->done, &options, troupe_then(on_gathered, NULL), NULL),
+        "gather");
+}
+
+static troupe_verdict
+collector_receive(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    struct collector *collector = state;
+
+    collector->gathers = *troupe_payload(msg, int64_t);
+    gather_next(self, collector);
+    return TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type collector_type = {
+    .size = TROUPE_OPTIONS(troupe_actor_type),
+    .name = "collector",
+    .state_bytes = sizeof(struct collector),
+    .receive = collector_receive,
+    .start = collector_start,
+};
+
+static void
+gather(struct bench *bench, troupe_gather_policy policy)
+{
+    struct collector collector = {.policy = policy};
+    int64_t gathers = bench_scaled(bench, GATHERS);
+    troupe_ref ref;
+
+    for (size_t i = 0; i < ASKED; i++) {
+        collector.servers[i] = bench_spawn(bench, &server_type, NULL, 0);
+    }
+    ref = bench_spawn(bench, &collector_type, &collector, sizeof collector);
+    if (policy == TROUPE_GATHER_FIRST) {
+        bench->must_bury = (uint64_t)gathers * (ASKED - 1);
+    }
+    bench_begin(bench);
+    bench_post_number(bench, ref, gathers);
+    bench_expect(bench_wait(bench) == gathers, "number of gathers");
+    bench->result.messages = (uint64_t)gathers;
+}
+
+void
+bench_gatherfirst(struct bench *bench)
+{
+    gather(bench, TROUPE_GATHER_FIRST);
+}
+
+void
+bench_gatherall(struct bench *bench)
+{
+    gather(bench, TROUPE_GATHER_ALL);
 }
