@@ -549,21 +549,14 @@ grove_answer(
     if (how == 0 && what == ASK) {
         return; /* never */
     }
-    switch (how) {
-    case 1:
+    if (how == 1) {
         troupe_reply_failure(self, 1 + (int32_t)grove_draw(node, 4));
-        break;
-    case 2:
+    } else if (how == 2) {
         troupe_forward(self, grove_anybody(node));
         being->is_away = true;
-        break;
-    case 3:
-        if (hops > 0) {
-            send_on(self, being);
-            break;
-        }
-        /* fall through */
-    default:
+    } else if (how == 3 && hops > 0) {
+        send_on(self, being);
+    } else {
         cargo = grove_load(node, ANSWER, 0);
         troupe_reply(self, cargo.type, &cargo.branch);
     }
