@@ -143,7 +143,7 @@ static troupe_ref
 open_actors(troupe_system *system)
 {
     troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
-    troupe_ref ref;
+    troupe_ref ref = TROUPE_NONE;
 
     for (enum kind kind = PROMPT; kind < KINDS; kind++) {
         options.arg = &kind;
