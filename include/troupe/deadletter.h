@@ -12,6 +12,7 @@ typedef enum troupe_dead_reason {
     TROUPE_DEAD_REFUSED = 1,   /* tell, reply or forward could not be stored */
     TROUPE_DEAD_DROPPED = 2,   /* with TROUPE_MAILBOX_DEAD_LETTER_DROPS */
     TROUPE_DEAD_UNHANDLED = 3, /* behaviour returned TROUPE_UNHANDLED */
+    TROUPE_DEAD_NO_ROUTE = 4,  /* a router without a live routee */
     TROUPE_DEAD_STASH = 5, /* in the stash when it was cleared, or at a stop */
     TROUPE_DEAD_LATE = 6,  /* answer to an operation that has ended */
     TROUPE_DEAD_EXPIRED = 7,  /* TROUPE_MSG_EXPIRES: nobody waits any more */

@@ -22,6 +22,7 @@
 #include <troupe/gather.h>
 #include <troupe/mailbox.h>
 #include <troupe/result.h>
+#include <troupe/router.h>
 #include <troupe/send.h>
 #include <troupe/stash.h>
 #include <troupe/stop.h>

@@ -4,6 +4,7 @@
 #include "actor/mailbox.h"
 #include "actor/op.h"
 #include "actor/registry.h"
+#include "actor/route.h"
 #include "actor/rules.h"
 #include "actor/supervise.h"
 #include "actor/timers.h"
@@ -360,6 +361,10 @@ add_rules(struct trp_core *core, struct trp_cell *cell,
         return status;
     }
     rules = trp_rules_at(core, unit);
+    if (birth->is_router && !trp_route_open(core, rules)) {
+        trp_rules_free(core, unit);
+        return TROUPE_E_NOMEM;
+    }
     if (birth->throttle != NULL) {
         trp_throttle_start(core, rules, birth->throttle);
     }

@@ -352,7 +352,8 @@ struct trp_birth_options {
     const void *arg;
     size_t arg_bytes;
     uint32_t throughput;                     /* 0: the system's */
-    bool has_rules;                          /* one of these three is set */
+    bool has_rules;                          /* one of these four is set */
+    bool is_router;                          /* actor/route.h */
     const troupe_mailbox_options *mailbox;   /* NULL: the default one */
     uint32_t stash_capacity;                 /* 0: the system's */
     const troupe_throttle_options *throttle; /* NULL: none; was checked */

@@ -110,6 +110,8 @@ struct trp_core {
     struct trp_pool segments; /* of rings; given back zeroed */
     struct trp_pool messages; /* boxes up to 2 KiB */
     struct trp_pool rules;    /* of mailboxes; kept: senders may come late */
+    struct trp_pool routes;   /* of routers; kept: the same */
+    struct trp_pool tables;   /* of routes; kept: the same */
     struct trp_pool delayed;  /* messages; kept: ids outlive them */
     struct trp_pool ops;      /* kept: answers may come late; actor/op.h */
     struct trp_pool askers;   /* kept: so may their alarms */

@@ -321,7 +321,8 @@ trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
         .replays = replay != NULL ? replay->replays : 0};
 
     if (trp_ref_is_promise(msg->sender)) { /* nobody will answer it */
-        (void)trp_promise_fail(core, local, msg->sender, TROUPE_E_DEAD);
+        (void)trp_promise_fail(core, local, msg->sender,
+            reason == TROUPE_DEAD_NO_ROUTE ? TROUPE_E_NO_ROUTE : TROUPE_E_DEAD);
     }
     if (trp_ref_is_promise(recipient)) {
         /* No memory for the answer, or one from outside to a system that stops.
@@ -368,6 +369,8 @@ troupe_dead_reason_name(troupe_dead_reason reason)
         return "dropped";
     case TROUPE_DEAD_UNHANDLED:
         return "unhandled";
+    case TROUPE_DEAD_NO_ROUTE:
+        return "no_route";
     case TROUPE_DEAD_STASH:
         return "stash";
     case TROUPE_DEAD_LATE:

@@ -3,6 +3,7 @@
 
 #include "actor/mailbox.h"
 #include "actor/op.h"
+#include "actor/route.h"
 #include "actor/timers.h"
 #include "actor/watch.h"
 #include "base/clock.h"
@@ -67,7 +68,8 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     /* relaxed: known by the ticket, ring.front. */
     trp_store_relaxed(&rules->bound.front, 0);
     trp_store_relaxed(&rules->length, 0); /* relaxed: under the lock later */
-    trp_store_relaxed(&rules->taken, 0);  /* relaxed: statistic */
+    trp_store_release(&rules->route, TRP_POOL_NONE); /* pairs: rules.life */
+    trp_store_relaxed(&rules->taken, 0);             /* relaxed: statistic */
     /* pairs: rules.life, all of them. */
     trp_store_release(&rules->form, (uint8_t)form_of(options));
     trp_store_release(
@@ -121,6 +123,7 @@ trp_rules_free(struct trp_core *core, uint32_t unit)
         rules->custom->close(rules->box);
         rules->box = NULL;
     }
+    trp_route_close(core, rules);
     trp_fifo_fini(&rules->queue);
     trp_fifo_fini(&rules->kept_queue);
     trp_order_fini(&rules->order);
@@ -306,6 +309,8 @@ struct arrival {
     struct trp_drop drop;
     struct trp_order_entry entry;
     bool kept;
+    struct trp_route *route; /* of a router, unless it takes it anyway */
+    bool parks;
     /* what comes of it */
     bool wake;
     bool has_victim;
@@ -566,6 +571,9 @@ deliver_locked(
     } else if (form == TRP_FORM_ORDERED && !asked && !arrival->kept &&
                needs_rank(arrival)) {
         status = TROUPE_E_STATE; /* was full before, and is not now */
+    } else if (arrival->route != NULL &&
+               !trp_route_takes(arrival->route, arrival->parks)) {
+        status = TROUPE_E_NO_ROUTE;
     } else {
         status = admit(arrival, form);
         rules->is_barren = rules->is_barren && status != TROUPE_OK;
@@ -585,33 +593,49 @@ deliver_locked(
 
 /* Kinds with a lock. */
 static troupe_status
-deliver_sorted(struct trp_core *core, struct trp_local *local,
-    struct trp_rules *rules, enum trp_form form, troupe_ref to,
-    const struct trp_item *item)
+deliver_sorted(
+    struct arrival *arrival, enum trp_form form, const struct trp_item *item)
 {
-    struct trp_cell *cell = trp_cell_at(core, to.index);
-    struct arrival arrival = {
-        .core = core, .local = local, .cell = cell, .rules = rules, .to = to};
+    struct trp_rules *rules = arrival->rules;
     troupe_status status;
 
-    arrival.kept = trp_item_is_kept(item);
-    trp_rules_read_drop(rules, &arrival.drop);
-    if (!is_still(&arrival)) {
+    arrival->cell = trp_cell_at(arrival->core, arrival->to.index);
+    arrival->kept = trp_item_is_kept(item);
+    trp_rules_read_drop(rules, &arrival->drop);
+    if (!is_still(arrival)) {
         return TROUPE_E_DEAD;
     }
     do {
-        status = deliver_locked(&arrival, form, item);
+        status = deliver_locked(arrival, form, item);
     } while (status == TROUPE_E_STATE);
-    if (arrival.wake) {
-        trp_mailbox_wake(core, local, cell);
+    if (arrival->wake) {
+        trp_mailbox_wake(arrival->core, arrival->local, arrival->cell);
     } else if (status == TROUPE_OK) {
-        look_deep(core, rules, cell);
+        look_deep(arrival->core, rules, arrival->cell);
     }
-    if (arrival.has_victim) {
-        trp_rules_discard(
-            core, local, to, &arrival.victim, arrival.reason, &arrival.drop);
+    if (arrival->has_victim) {
+        trp_rules_discard(arrival->core, arrival->local, arrival->to,
+            &arrival->victim, arrival->reason, &arrival->drop);
     }
     return status;
+}
+
+troupe_status
+trp_rules_enqueue(struct trp_core *core, struct trp_local *local,
+    struct trp_rules *rules, troupe_ref to, const struct trp_item *item,
+    enum trp_enqueue order)
+{
+    struct arrival arrival = {
+        .core = core, .local = local, .rules = rules, .to = to};
+
+    if (order != TRP_ENQUEUE_ALWAYS) {
+        arrival.route = trp_route_of(core, rules);
+        arrival.parks = order == TRP_ENQUEUE_PARK;
+        if (arrival.route == NULL) {
+            return TROUPE_E_DEAD; /* the rules are somebody else's by now */
+        }
+    }
+    return deliver_sorted(&arrival, TRP_FORM_HEAD, item);
 }
 
 troupe_status
@@ -638,7 +662,12 @@ trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
     case TRP_FORM_HEAD:
     case TRP_FORM_ORDERED:
     case TRP_FORM_CUSTOM:
-        return deliver_sorted(core, local, rules, form, to, item);
+        return deliver_sorted(
+            &(struct arrival){
+                .core = core, .local = local, .rules = rules, .to = to},
+            form, item);
+    case TRP_FORM_ROUTER:
+        return trp_route_deliver(core, local, rules, to, item);
     case TRP_FORM_PLAIN:
         break;
     }
@@ -711,6 +740,7 @@ take(struct trp_rules *rules, struct trp_item *item, bool is_free)
     switch (
         (enum trp_form)trp_load_relaxed(&rules->form)) { /* relaxed: owner */
     case TRP_FORM_HEAD:
+    case TRP_FORM_ROUTER:
         got = take_head(rules, &entry, is_free);
         break;
     case TRP_FORM_ORDERED:

@@ -11,6 +11,7 @@
  *   HEAD      two queues: droppable, kept     under the lock
  *   ORDERED   two orders: droppable, kept     under the lock
  *   CUSTOM    the user's own                  under the lock
+ *   ROUTER    as HEAD, without a limit        not at all: actor/route.h
  *
  *         stash          replay            ring, queues, orders, the user's
  *     [ put aside ] -> [ put back ] -> [ ................................ ]
@@ -54,7 +55,8 @@ enum trp_form {
     TRP_FORM_BOUNDED,
     TRP_FORM_HEAD,
     TRP_FORM_ORDERED,
-    TRP_FORM_CUSTOM
+    TRP_FORM_CUSTOM,
+    TRP_FORM_ROUTER
 };
 
 /* What drops a message, and who is told. Read before the life is checked. */
@@ -71,6 +73,7 @@ struct trp_rules {
     TRP_ATOMIC(uint8_t) overflow;
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint32_t) length; /* of the locked forms; under the lock */
+    TRP_ATOMIC(uint32_t) route;  /* of a router: unit of core->routes, or 0 */
     /* handled less what the head of the ring says, modulo 2^64; owner */
     TRP_ATOMIC(uint64_t) taken;
     TRP_ATOMIC(uint32_t) warn; /* depth; UINT32_MAX = never */
@@ -195,6 +198,15 @@ trp_rules_are_strict(const struct trp_rules *rules)
  */
 troupe_status trp_rules_deliver(struct trp_core *core, struct trp_local *local,
     troupe_ref to, const struct trp_item *item);
+
+/*
+ * The mailbox of a router takes a message. `order`: only if it is parked, or
+ * (PARK) it is from now on; E_NO_ROUTE: it is not, and nothing has happened.
+ */
+enum trp_enqueue { TRP_ENQUEUE_ALWAYS, TRP_ENQUEUE_PARKED, TRP_ENQUEUE_PARK };
+troupe_status trp_rules_enqueue(struct trp_core *core, struct trp_local *local,
+    struct trp_rules *rules, troupe_ref to, const struct trp_item *item,
+    enum trp_enqueue order);
 
 /* Counts and reports a message that a rule has discarded, and releases it. */
 void trp_rules_discard(struct trp_core *core, struct trp_local *local,

@@ -240,6 +240,9 @@ trp_send_reason(troupe_ref to, troupe_status status)
     if (troupe_ref_is_none(to)) {
         return TROUPE_DEAD_NO_SENDER;
     }
+    if (status == TROUPE_E_NO_ROUTE) {
+        return TROUPE_DEAD_NO_ROUTE;
+    }
     return status == TROUPE_E_DEAD || status == TROUPE_E_CLOSED
                ? TROUPE_DEAD_STOPPED
                : TROUPE_DEAD_REFUSED;

@@ -516,6 +516,7 @@ put_back(struct batch *batch)
     case TRP_FORM_BOUNDED:
         return put_back_bounded(batch);
     case TRP_FORM_HEAD:
+    case TRP_FORM_ROUTER:
         return put_back_head(batch);
     case TRP_FORM_ORDERED:
         return put_back_ordered(batch);

@@ -24,6 +24,7 @@ struct trp_thread {
     const struct trp_inside *in_hook; /* dead-letter hooks */
     const struct trp_inside *in_drop; /* on_drop */
     const struct trp_inside *in_task; /* of a shutdown */
+    const void *in_route;             /* the innermost of actor/route.c */
     troupe_error error;               /* troupe_last_error() */
 };
 

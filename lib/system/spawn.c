@@ -332,3 +332,27 @@ trp_spawn(struct trp_core *core, troupe_self *self, const char *call,
                ? spawn_below(self, call, type, options, actor)
                : spawn_on_top(trp_system_of(core), call, type, options, actor);
 }
+
+troupe_status
+trp_spawn_router(struct trp_core *core, troupe_self *self, const char *call,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    troupe_ref *router)
+{
+    struct trp_birth_options chosen = {.is_router = true};
+    const struct trp_birth birth = {
+        .type = type, .kind = TRP_KIND_ACTOR, .options = &chosen};
+    struct parts parts;
+    troupe_status status = take_all(&chosen, &parts, type, options, call);
+
+    chosen.has_rules = true;
+    if (status == TROUPE_OK) {
+        status = give_birth(core, self != NULL ? self->ref : core->user, call,
+            &birth, router);
+    }
+    if (status == TROUPE_E_STATE) { /* the parent is stopping */
+        return self != NULL ? trp_refuse(status, call, "self", "is stopping",
+                                  "%s", type->name)
+                            : TROUPE_E_CLOSED;
+    }
+    return status;
+}

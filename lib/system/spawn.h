@@ -17,4 +17,9 @@ troupe_status trp_spawn(struct trp_core *core, troupe_self *self,
     const char *call, const troupe_actor_type *type,
     const troupe_spawn_options *options, troupe_ref *actor);
 
+/* The same for an actor that routes: actor/route.h. */
+troupe_status trp_spawn_router(struct trp_core *core, troupe_self *self,
+    const char *call, const troupe_actor_type *type,
+    const troupe_spawn_options *options, troupe_ref *router);
+
 #endif /* TRP_SYSTEM_SPAWN_H */

@@ -5,6 +5,7 @@
 #include "actor/mailbox.h"
 #include "actor/op.h"
 #include "actor/registry.h"
+#include "actor/route.h"
 #include "actor/rules.h"
 #include "actor/stop.h"
 #include "actor/turn.h"
@@ -141,6 +142,10 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
     const struct trp_pool_shape rules = {
         trp_log2_ceil(sizeof(struct trp_rules)), shape.region_shift, 1, cells,
         true};
+    const struct trp_pool_shape routes = {
+        trp_log2_ceil(sizeof(struct trp_route)), 20, 1, 0, true};
+    const struct trp_pool_shape tables = {
+        TRP_ROUTE_UNIT_SHIFT, 20, TRP_ROUTE_CLASSES, 0, true};
     const struct trp_pool_shape delayed = {
         trp_log2_ceil(sizeof(struct trp_delayed)), 24, 1, 0, true};
 
@@ -150,6 +155,8 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
         return no_address_space();
     }
     if (!trp_pool_init(&core->rules, &core->heap, &rules) ||
+        !trp_pool_init(&core->routes, &core->heap, &routes) ||
+        !trp_pool_init(&core->tables, &core->heap, &tables) ||
         !trp_pool_init(&core->delayed, &core->heap, &delayed) ||
         !trp_pool_init(&core->ops, &core->heap, &ops) ||
         !trp_pool_init(&core->askers, &core->heap, &askers)) {
@@ -419,6 +426,8 @@ free_system(troupe_system *system)
     trp_pool_fini(&core->askers);
     trp_pool_fini(&core->ops);
     trp_pool_fini(&core->delayed);
+    trp_pool_fini(&core->tables);
+    trp_pool_fini(&core->routes);
     trp_pool_fini(&core->rules);
     trp_pool_fini(&core->cells);
     trp_pool_fini(&core->messages);

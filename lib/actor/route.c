@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/route.h"
+
+#include "actor/route_more.h"
+#include "actor/rules.h"
+#include "actor/send.h"
+
+/* Routers inside routers, on one thread's stack. */
+#define NESTED_MOST 16u
+
+const troupe_msg_type trp_route_control_type = {sizeof(troupe_msg_type),
+    "router_control", sizeof(struct trp_route_control), TROUPE_TAG_RESERVED, 0,
+    NULL};
+
+/* Routers that are at it on this thread, innermost first. */
+struct frame {
+    struct trp_core *core;
+    troupe_ref router;
+    uint32_t depth;
+    const struct frame *outer;
+};
+
+/* --- the router's own ----------------------------------------------------- */
+
+struct trp_route *
+trp_route_of(struct trp_core *core, struct trp_rules *rules)
+{
+    uint32_t unit = trp_load_acquire(&rules->route); /* pairs: rules.life */
+
+    return unit != TRP_POOL_NONE ? trp_pool_address(&core->routes, unit) : NULL;
+}
+
+bool
+trp_route_takes(struct trp_route *route, bool parks)
+{
+    /* relaxed: under the lock. */
+    if (parks && trp_load_relaxed(&route->parked) == 0) {
+        trp_store_release(&route->parked, 1); /* pairs: route.parked */
+    }
+    return trp_load_relaxed(&route->parked) != 0; /* relaxed: the same */
+}
+
+/* relaxed, all of them: statistics. */
+static void
+forget_numbers(struct trp_route *route)
+{
+    trp_store_relaxed(&route->index, 0); /* relaxed, all of them: statistics */
+    trp_store_relaxed(&route->before, 0);
+    trp_store_relaxed(&route->broadcasts, 0);
+    trp_store_relaxed(&route->copies, 0);
+    trp_store_relaxed(&route->empty, 0);
+    trp_store_relaxed(&route->refused, 0);
+    trp_store_relaxed(&route->parkings, 0);
+    trp_store_relaxed(&route->samples, 0);
+    trp_store_relaxed(&route->sample_ns, 0);
+}
+
+bool
+trp_route_open(struct trp_core *core, struct trp_rules *rules)
+{
+    uint32_t unit = trp_pool_take(&core->routes, NULL, 0);
+    struct trp_route *route;
+
+    if (unit == TRP_POOL_NONE) {
+        return false;
+    }
+    route = trp_pool_address(&core->routes, unit);
+    forget_numbers(route);
+    trp_store_release(&route->parked, 1);   /* pairs: route.parked */
+    trp_store_release(&rules->route, unit); /* pairs: rules.life */
+    /* pairs: rules.life */
+    trp_store_release(&rules->form, (uint8_t)TRP_FORM_ROUTER);
+    return true;
+}
+
+void
+trp_route_close(struct trp_core *core, struct trp_rules *rules)
+{
+    /* relaxed: ours. */
+    uint32_t unit = trp_load_relaxed(&rules->route);
+    struct trp_route *route;
+
+    if (unit == TRP_POOL_NONE) {
+        return;
+    }
+    route = trp_pool_address(&core->routes, unit);
+    trp_table_close(&core->tables, &route->table);
+    trp_store_release(&rules->route, TRP_POOL_NONE); /* pairs: rules.life */
+    trp_pool_give(&core->routes, NULL, unit);
+}
+
+/* --- what the owner publishes --------------------------------------------- */
+
+static uint64_t
+common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/*
+ * How far apart neighbours in time are among the weights: near the golden
+ * section, so that a heavy routee gets its share spread out and not in a row,
+ * and without a common divisor, so that every one is met.
+ */
+static uint64_t
+stride_of(uint64_t weights)
+{
+    uint64_t stride = weights * 618 / 1000;
+
+    if (weights < 3) {
+        return 1;
+    }
+    while (common_divisor(stride, weights) != 1) {
+        stride++;
+    }
+    return stride;
+}
+
+bool
+trp_route_publish(struct trp_core *core, struct trp_route *route,
+    const struct trp_route_plan *plan, const struct trp_routee *routees,
+    uint32_t count)
+{
+    uint64_t weights = 0;
+    struct trp_route_block *block;
+
+    if (!trp_table_reserve(&core->tables, &route->table,
+            (uint32_t)(sizeof *block + count * sizeof block->entry[0]))) {
+        return false;
+    }
+    block = trp_table_next(&core->tables, &route->table);
+    for (uint32_t i = 0; i < count; i++) {
+        weights += routees[i].weight;
+        /* pairs: table.entry, all of them */
+        trp_store_release(&block->entry[i].ref, /* pairs: table.entry */
+            trp_ref_pack(routees[i].ref));
+        trp_store_release(
+            &block->entry[i].up_to, weights); /* pairs: table.entry */
+    }
+    trp_store_release(&block->count, count); /* pairs: table.entry */
+    trp_store_release(
+        &block->routing, (uint32_t)plan->routing); /* pairs: table.entry */
+    trp_store_release(&block->pick, plan->pick);   /* pairs: table.entry */
+    trp_store_release(&block->key, plan->key);     /* pairs: table.entry */
+    trp_store_release(&block->key_bytes, plan->key_bytes); /* pairs:
+                                                              table.entry */
+    trp_store_release(&block->user, plan->user); /* pairs: table.entry */
+    trp_store_release(&block->seed, plan->seed); /* pairs: table.entry */
+    trp_store_release(&block->weights, weights); /* pairs: table.entry */
+    trp_store_release(
+        &block->stride, stride_of(weights)); /* pairs: table.entry */
+    trp_table_publish(&core->tables, &route->table);
+    return true;
+}
+
+static struct trp_route *
+own_route(const struct troupe_self *self, struct trp_rules **rules)
+{
+    *rules = trp_rules_of(self->core, self->cell);
+    return trp_route_of(self->core, *rules);
+}
+
+void
+trp_route_park(struct troupe_self *self)
+{
+    struct trp_rules *rules;
+    struct trp_route *route = own_route(self, &rules);
+    uint64_t index;
+
+    trp_lock_acquire(&rules->lock);
+    trp_store_release(&route->parked, 1); /* pairs: route.parked */
+    trp_lock_release(&rules->lock);
+    trp_table_close(&self->core->tables, &route->table);
+    /* relaxed, all of them: numbers of which none orders anything */
+    index = trp_load_relaxed(&route->index);
+    trp_store_relaxed(&route->index, 0);
+    trp_add_relaxed(&route->before, index);
+}
+
+void
+trp_route_unpark(struct troupe_self *self)
+{
+    struct trp_rules *rules;
+    struct trp_route *route = own_route(self, &rules);
+
+    if (trp_load_relaxed(&route->parked) == 0) { /* relaxed: cleared here */
+        return;
+    }
+    trp_lock_acquire(&rules->lock);
+    if (trp_load_relaxed(&rules->length) == 0) { /* relaxed: under the lock */
+        trp_store_release(&route->parked, 0);    /* pairs: route.parked */
+    }
+    trp_lock_release(&rules->lock);
+}
+
+/* --- what everybody reads ------------------------------------------------- */
+
+/* Of the router that `routing` names: its life, after what was read of it. */
+static bool
+is_open(const struct trp_routing *routing)
+{
+    struct trp_cell *cell = trp_cell_at(routing->core, routing->router.index);
+
+    return trp_load_acquire(&cell->generation) == /* pairs: cell.life */
+               (routing->router.generation | TRP_LIFE_RULED) &&
+           (trp_load_acquire(&cell->ring.word) & /* pairs: ring.claim */
+               TRP_RING_CLOSED) == 0;
+}
+
+/* The table as it is now. */
+void
+trp_routing_look(struct trp_routing *routing)
+{
+    do {
+        routing->view =
+            trp_table_view(&routing->core->tables, &routing->route->table);
+        routing->block = routing->view.block;
+        routing->count = 0;
+        routing->kind = TROUPE_ROUTE_ROUND_ROBIN;
+        if (routing->block != NULL) {
+            /* pairs: table.entry, both */
+            routing->count =
+                trp_load_acquire(&routing->block->count); /* pairs: table.entry
+                                                           */
+            routing->kind = (troupe_routing)trp_load_acquire(
+                &routing->block->routing); /* pairs: table.entry */
+        }
+    } while (!trp_routing_is_current(routing));
+}
+
+size_t
+trp_route_members(struct trp_core *core, struct trp_route *route,
+    troupe_ref *members, size_t capacity)
+{
+    struct trp_routing routing = {.core = core, .route = route};
+
+    do {
+        trp_routing_look(&routing);
+        for (uint32_t i = 0; i < routing.count && i < capacity; i++) {
+            members[i] = trp_routing_member(&routing, i);
+        }
+    } while (!trp_routing_is_current(&routing));
+    return routing.count;
+}
+
+troupe_status
+trp_route_find(struct trp_core *core, troupe_ref router, const char *call,
+    struct trp_route **route)
+{
+    struct trp_cell *cell;
+    struct trp_rules *rules;
+
+    *route = NULL;
+    if (trp_ref_is_possible(core, router)) {
+        cell = trp_cell_at(core, router.index);
+        rules = trp_rules_of(core, cell);
+        *route = rules != NULL ? trp_route_of(core, rules) : NULL;
+        /* pairs: cell.life */
+        if ((trp_load_acquire(&cell->generation) & TRP_LIFE_MASK) !=
+            router.generation) {
+            return TROUPE_E_DEAD;
+        }
+    }
+    return *route != NULL ? TROUPE_OK
+                          : trp_refuse(TROUPE_E_INVALID, call, "router",
+                                "must be a router", "%u-%u", router.index,
+                                router.generation);
+}
+
+/* --- a message ------------------------------------------------------------ */
+
+static void
+note_refusal(struct trp_route *route, troupe_status status)
+{
+    if (status == TROUPE_E_NO_ROUTE) {
+        trp_add_relaxed(&route->empty, 1); /* relaxed: statistic */
+    } else {
+        trp_add_relaxed(&route->refused, 1); /* relaxed: statistic */
+    }
+}
+
+static troupe_status
+send_on(struct trp_routing *routing)
+{
+    if ((routing->item->mark & TRP_MARK_BROADCAST) != 0) {
+        struct trp_item item = *routing->item;
+
+        item.mark &= ~TRP_MARK_BROADCAST; /* one layer of routers */
+        routing->item = &item;
+        /* relaxed: statistic */
+        trp_add_relaxed(&routing->route->broadcasts, 1);
+        return trp_route_to_all(routing);
+    }
+    if (routing->kind == TROUPE_ROUTE_CUSTOM) {
+        return trp_route_to_picked(routing);
+    }
+    if (routing->kind != TROUPE_ROUTE_BROADCAST) {
+        return trp_route_to_one(routing);
+    }
+    if (routing->count != 0) {
+        trp_add_relaxed(&routing->route->index, 1); /* relaxed: a number */
+    }
+    return trp_route_to_all(routing);
+}
+
+static TRP_COLD troupe_status
+refuse_nested(void)
+{
+    return trp_refuse(TROUPE_E_LIMIT, "routing", "members",
+        "must not be routers of each other, or 16 in each other", "%u",
+        NESTED_MOST);
+}
+
+/* Routers are inside each other, not in a circle, and not without end. */
+static bool
+may_enter(const struct frame *frame)
+{
+    const struct frame *outer = frame->outer;
+
+    if (frame->depth > NESTED_MOST) {
+        return false;
+    }
+    for (; outer != NULL; outer = outer->outer) {
+        if (outer->core == frame->core &&
+            troupe_ref_equal(outer->router, frame->router)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* On this thread, now. */
+static troupe_status
+route_now(struct trp_routing *routing)
+{
+    const struct frame *outer = trp_thread.in_route;
+    const struct frame frame = {.core = routing->core,
+        .router = routing->router,
+        .depth = outer != NULL ? outer->depth + 1 : 1,
+        .outer = outer};
+    troupe_status status;
+
+    if (TRP_UNLIKELY(outer != NULL && !may_enter(&frame))) {
+        return refuse_nested();
+    }
+    trp_thread.in_route = &frame;
+    status = send_on(routing);
+    trp_thread.in_route = outer;
+    if (TRP_UNLIKELY(status != TROUPE_OK)) {
+        note_refusal(routing->route, status);
+    }
+    return status;
+}
+
+/* What is for the router and not for a routee. */
+static bool
+is_its_own(const struct trp_item *item)
+{
+    return (item->mark &
+               (TRP_MARK_CONTROL | TRP_MARK_NOTICE | TRP_MARK_TIMER)) != 0 ||
+           trp_mark_type(item->mark) == &trp_route_control_type;
+}
+
+troupe_status
+trp_route_deliver(struct trp_core *core, struct trp_local *local,
+    struct trp_rules *rules, troupe_ref to, const struct trp_item *item)
+{
+    struct trp_routing routing = {.core = core,
+        .local = local,
+        .route = trp_route_of(core, rules),
+        .router = to,
+        .item = item};
+    bool restarts = (trp_cell_flags(trp_cell_at(core, to.index)) &
+                        TRP_CELL_RESTARTING) != 0;
+
+    if (routing.route == NULL) {
+        return TROUPE_E_DEAD; /* the rules are somebody else's by now */
+    }
+    if (TRP_UNLIKELY(is_its_own(item))) {
+        return trp_rules_enqueue(
+            core, local, rules, to, item, TRP_ENQUEUE_ALWAYS);
+    }
+    if (TRP_UNLIKELY(restarts || trp_load_acquire(/* pairs: route.parked */
+                                     &routing.route->parked) != 0)) {
+        troupe_status status = trp_rules_enqueue(core, local, rules, to, item,
+            restarts ? TRP_ENQUEUE_PARK : TRP_ENQUEUE_PARKED);
+
+        if (status != TROUPE_E_NO_ROUTE) {
+            return status;
+        }
+    }
+    trp_routing_look(&routing);
+    return TRP_LIKELY(is_open(&routing)) ? route_now(&routing) : TROUPE_E_DEAD;
+}
+
+void
+trp_route_current(struct troupe_self *self)
+{
+    struct trp_rules *rules;
+    struct trp_routing routing = {.core = self->core,
+        .local = self->local,
+        .route = own_route(self, &rules),
+        .router = self->ref,
+        .item = self->current.item};
+    troupe_status status;
+
+    trp_book(self->core, self->local, sent, 1);
+    /* relaxed: statistic */
+    trp_add_relaxed(&routing.route->parkings, 1);
+    trp_routing_look(&routing);
+    status = route_now(&routing);
+    if (status == TROUPE_OK) {
+        self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;
+    } else {
+        trp_dead_letter(self->core, self->local, self->ref, self->current.msg,
+            trp_item_box_or_null(self->current.item),
+            trp_send_reason(self->ref, status));
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TRP_ACTOR_ROUTE_MORE_H
+#define TRP_ACTOR_ROUTE_MORE_H
+
+/*
+ * What the files of a route share: route.c (the table, and where a message goes
+ * in), route_pick.c (strategies that name one), route_many.c (the others).
+ */
+
+#include "actor/mailbox.h"
+#include "actor/route.h"
+#include "base/clock.h"
+
+/* One pick in so many is timed. */
+#define TRP_ROUTE_SAMPLE_MASK UINT64_C(63)
+
+/* T3 of queue/table.h: nothing in here is written or read any other way. */
+struct trp_route_entry {
+    TRP_ATOMIC(uint64_t) ref;
+    TRP_ATOMIC(uint64_t) up_to; /* weights of this one and those before */
+};
+
+struct trp_route_block {
+    TRP_ATOMIC(uint32_t) count;
+    TRP_ATOMIC(uint32_t) routing;
+    TRP_ATOMIC(troupe_pick_fn) pick;
+    TRP_ATOMIC(troupe_key_fn) key;
+    TRP_ATOMIC(troupe_key_bytes_fn) key_bytes;
+    TRP_ATOMIC(void *) user;
+    TRP_ATOMIC(uint64_t) seed;
+    TRP_ATOMIC(uint64_t) weights; /* their sum */
+    TRP_ATOMIC(uint64_t) stride;  /* see weighted() */
+    struct trp_route_entry entry[];
+};
+
+/* One message on its way. */
+struct trp_routing {
+    struct trp_core *core;
+    struct trp_local *local;
+    struct trp_route *route;
+    troupe_ref router;
+    const struct trp_item *item;
+    uint64_t index;
+    /* of the version that is looked at */
+    struct trp_table_view view;
+    const struct trp_route_block *block;
+    uint32_t count;
+    troupe_routing kind;
+};
+
+static inline bool
+trp_routing_is_current(const struct trp_routing *routing)
+{
+    return trp_table_is_current(&routing->route->table, &routing->view);
+}
+
+/* The table as it is now. */
+void trp_routing_look(struct trp_routing *routing);
+
+/* It may be of another version: the caller looks. `at` is below the count. */
+static inline troupe_ref
+trp_routing_member(const struct trp_routing *routing, uint32_t at)
+{
+    return trp_ref_unpack(trp_load_acquire(
+        &routing->block->entry[at].ref)); /* pairs: table.entry */
+}
+
+static inline uint64_t
+trp_routing_up_to(const struct trp_routing *routing, uint32_t at)
+{
+    return trp_load_acquire(
+        &routing->block->entry[at].up_to); /* pairs: table.entry */
+}
+
+static inline bool
+trp_routing_is_sampled(const struct trp_routing *routing)
+{
+    return TRP_UNLIKELY((routing->index & TRP_ROUTE_SAMPLE_MASK) == 0);
+}
+
+static inline void
+trp_routing_note_sample(struct trp_routing *routing, uint64_t began_ns)
+{
+    /* relaxed, both: statistics */
+    trp_add_relaxed(&routing->route->samples, 1);
+    trp_add_relaxed(&routing->route->sample_ns, trp_clock_ns() - began_ns);
+}
+
+static inline troupe_status
+trp_routing_hand_to(const struct trp_routing *routing, troupe_ref to)
+{
+    return trp_mailbox_deliver(
+        routing->core, routing->local, to, routing->item);
+}
+
+/*
+ * The contract is that of trp_mailbox_deliver(), and E_NO_ROUTE: nobody was
+ * named. The item may go to more than one: then what it holds was theirs, and
+ * who does not take it is a dead letter.
+ */
+troupe_status trp_route_to_one(struct trp_routing *routing);
+troupe_status trp_route_to_all(struct trp_routing *routing);
+/* By the user's function. */
+troupe_status trp_route_to_picked(struct trp_routing *routing);
+
+#endif /* TRP_ACTOR_ROUTE_MORE_H */

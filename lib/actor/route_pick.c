@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "actor/route_more.h"
+#include "actor/rules.h"
+#include "base/rng.h"
+
+#define NOT_ROUTABLE UINT32_MAX
+
+/* --- how deep a routee is ------------------------------------------------- */
+
+/*
+ * Messages that wait. Who is about to stop is not routable: its mailbox would
+ * be the shortest of all. What is no cell is as good as empty.
+ */
+static uint32_t
+depth_of(struct trp_core *core, troupe_ref ref)
+{
+    struct trp_cell *cell;
+    uint32_t depth;
+    uint64_t word;
+
+    if (!trp_ref_is_possible(core, ref)) {
+        return 0;
+    }
+    cell = trp_cell_at(core, ref.index);
+    depth = trp_ring_depth(&cell->ring, &word);
+    if (TRP_UNLIKELY((trp_cell_flags(cell) & TRP_CELL_RULED) != 0)) {
+        struct trp_rules *rules = trp_rules_of(core, cell);
+
+        depth = rules != NULL ? trp_rules_depth(rules, depth) : depth;
+    }
+    if ((word & (TRP_RING_CLOSED | TRP_RING_KILL)) != 0 ||
+        trp_cell_life(cell) != ref.generation) {
+        return NOT_ROUTABLE;
+    }
+    return depth;
+}
+
+/* The same, and one more while a message is handled, or about to be. */
+static uint32_t
+in_flight_of(struct trp_core *core, troupe_ref ref)
+{
+    uint32_t depth = depth_of(core, ref);
+
+    if (depth != NOT_ROUTABLE && trp_ref_is_possible(core, ref) &&
+        /* relaxed: an estimate. */
+        (trp_load_relaxed(&trp_cell_at(core, ref.index)->ring.word) &
+            TRP_RING_SCHEDULED) != 0) {
+        depth++;
+    }
+    return depth;
+}
+
+static uint32_t
+load_of(const struct trp_routing *routing, uint32_t at)
+{
+    troupe_ref ref = trp_routing_member(routing, at);
+
+    return routing->kind == TROUPE_ROUTE_LEAST_IN_FLIGHT
+               ? in_flight_of(routing->core, ref)
+               : depth_of(routing->core, ref);
+}
+
+/* --- strategies that name one --------------------------------------------- */
+
+/* The same for the same index: a run can be repeated, and nothing is shared. */
+static uint64_t
+random_of(const struct trp_routing *routing)
+{
+    struct trp_rng rng = {
+        trp_load_acquire(&routing->block->seed) + /* pairs: table.entry */
+        routing->index * UINT64_C(0x9e3779b97f4a7c15)};
+
+    return trp_rng_next(&rng);
+}
+
+static uint32_t
+below(uint64_t random, uint32_t count)
+{
+    return (uint32_t)(((random >> 32) * count) >> 32);
+}
+
+static uint32_t
+rotate(const struct trp_routing *routing)
+{
+    return (uint32_t)(routing->index % routing->count);
+}
+
+/*
+ * Among all weights, laid end to end, the one that the index steps on; a step
+ * is a stride. In as many messages as the sum of weights each routee gets its
+ * weight of them exactly.
+ */
+static uint32_t
+weighted(const struct trp_routing *routing)
+{
+    uint64_t weights =
+        trp_load_acquire(&routing->block->weights); /* pairs: table.entry */
+    uint64_t stride =
+        trp_load_acquire(&routing->block->stride); /* pairs: table.entry */
+    uint32_t low = 0, high = routing->count;
+    uint64_t at;
+
+    if (weights == 0) {
+        return routing->count;
+    }
+    at = routing->index % weights * stride % weights;
+    while (low + 1 < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (trp_routing_up_to(routing, middle - 1) <= at) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Ties go to the first from `start` on; all about to stop: `start`. */
+static uint32_t
+least_from(const struct trp_routing *routing, uint32_t start)
+{
+    uint32_t best = start, least = NOT_ROUTABLE;
+
+    for (uint32_t i = 0; i < routing->count && least != 0; i++) {
+        uint32_t at =
+            start + i < routing->count ? start + i : start + i - routing->count;
+        uint32_t load = load_of(routing, at);
+
+        if (load < least) {
+            least = load;
+            best = at;
+        }
+    }
+    return best;
+}
+
+static uint32_t
+lesser_of_two(const struct trp_routing *routing)
+{
+    uint64_t random = random_of(routing);
+    uint32_t first = below(random, routing->count);
+    uint32_t second, load, other;
+
+    if (routing->count == 1) {
+        return first;
+    }
+    second = below(random << 32, routing->count - 1);
+    second += second >= first;
+    load = load_of(routing, first);
+    other = load_of(routing, second);
+    if (load == NOT_ROUTABLE && other == NOT_ROUTABLE) {
+        return least_from(routing, first);
+    }
+    return other < load ? second : first;
+}
+
+/* Whom the strategy names; `count` is nobody. Not yet checked for currency. */
+static uint32_t
+choose(const struct trp_routing *routing)
+{
+    switch (routing->kind) {
+    case TROUPE_ROUTE_RANDOM:
+        return below(random_of(routing), routing->count);
+    case TROUPE_ROUTE_WEIGHTED:
+        return weighted(routing);
+    case TROUPE_ROUTE_TWO_CHOICES:
+        return lesser_of_two(routing);
+    case TROUPE_ROUTE_SMALLEST_MAILBOX:
+    case TROUPE_ROUTE_LEAST_IN_FLIGHT:
+        return least_from(routing, rotate(routing));
+    case TROUPE_ROUTE_ROUND_ROBIN:
+    case TROUPE_ROUTE_BROADCAST:
+    case TROUPE_ROUTE_CONSISTENT_HASH:
+    case TROUPE_ROUTE_CUSTOM:
+    case TROUPE_ROUTE_GATHER:
+        break;
+    }
+    return rotate(routing);
+}
+
+/* The same with the cost taken now and then. */
+static uint32_t
+choose_timed(struct trp_routing *routing)
+{
+    uint64_t began_ns = trp_clock_ns();
+    uint32_t at = choose(routing);
+
+    trp_routing_note_sample(routing, began_ns);
+    return at;
+}
+
+/* It has gone, or a router below has none: another one may take it. */
+static bool
+is_gone(troupe_status status)
+{
+    return status == TROUPE_E_DEAD || status == TROUPE_E_NO_ROUTE;
+}
+
+/* A weight of 0 gets nothing, not even instead of another one. */
+static bool
+may_stand_in(const struct trp_routing *routing, uint32_t at)
+{
+    return routing->kind != TROUPE_ROUTE_WEIGHTED ||
+           trp_routing_up_to(routing, at) !=
+               (at > 0 ? trp_routing_up_to(routing, at - 1) : 0);
+}
+
+/* A routee that has gone and is listed still: the next ones in line. */
+static TRP_COLD troupe_status
+to_others(struct trp_routing *routing, uint32_t first, troupe_status status)
+{
+    for (uint32_t i = 1; is_gone(status) && i < routing->count; i++) {
+        uint32_t at = (first + i) % routing->count;
+        bool may = may_stand_in(routing, at);
+        troupe_ref to = trp_routing_member(routing, at);
+
+        if (!trp_routing_is_current(routing)) {
+            trp_routing_look(routing);
+            i = 0;
+            first = routing->count != 0 ? rotate(routing) : 0;
+        } else if (may) {
+            status = trp_routing_hand_to(routing, to);
+        }
+    }
+    return status;
+}
+
+troupe_status
+trp_route_to_one(struct trp_routing *routing)
+{
+    troupe_ref to;
+    uint32_t at;
+    troupe_status status;
+
+    if (routing->count == 0) {
+        return TROUPE_E_NO_ROUTE;
+    }
+    /* relaxed: a number; the table is ordered by its word. */
+    routing->index = trp_add_relaxed(&routing->route->index, 1);
+    do {
+        if (routing->count == 0) {
+            return TROUPE_E_NO_ROUTE;
+        }
+        at = trp_routing_is_sampled(routing) ? choose_timed(routing)
+                                             : choose(routing);
+        to =
+            at < routing->count ? trp_routing_member(routing, at) : TROUPE_NONE;
+        if (trp_routing_is_current(routing)) {
+            break;
+        }
+        trp_routing_look(routing);
+    } while (true);
+    if (at >= routing->count) {
+        return TROUPE_E_NO_ROUTE;
+    }
+    status = trp_routing_hand_to(routing, to);
+    return TRP_LIKELY(!is_gone(status)) ? status
+                                        : to_others(routing, at, status);
+}
