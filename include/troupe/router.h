@@ -109,6 +109,25 @@ TROUPE_API troupe_status troupe_router_stop_routees(
 TROUPE_API size_t troupe_router_routees(const troupe_system *system,
     troupe_ref router, troupe_ref *routees, size_t capacity);
 
+/* Since the router was spawned; at a quiet moment exact. Appended to. */
+typedef struct troupe_router_counters {
+    size_t size;
+    uint64_t routed;       /* messages that a strategy was asked about */
+    uint64_t broadcasts;   /* of troupe_broadcast(), and the like */
+    uint64_t copies;       /* beyond the first, of what went to several */
+    uint64_t empty;        /* that found nobody: E_NO_ROUTE */
+    uint64_t refused;      /* by who was picked, copies included */
+    uint64_t waited;       /* routed in the router's turn */
+    uint64_t pick_samples; /* one of 64 picks is timed */
+    uint64_t pick_ns;      /* what all those took */
+    uint64_t routees;      /* now */
+} troupe_router_counters;
+
+/* E_INVALID, E_VERSION: as troupe_counters_read(); E_DEAD. Any thread. */
+TROUPE_API troupe_status troupe_router_counters_read(
+    const troupe_system *system, troupe_ref router,
+    troupe_router_counters *counters);
+
 TROUPE_END_DECLS
 
 #endif /* TROUPE_ROUTER_H */

@@ -337,10 +337,13 @@ trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
     if (core->dead_letter.fn != NULL &&
         !trp_is_inside(trp_thread.in_hook, core)) {
         const struct trp_inside here = {core, trp_thread.in_hook};
+        const void *route = trp_thread.in_route;
 
         trp_thread.in_hook = &here;
+        trp_thread.in_route = NULL; /* what it sends is not on the way there */
         core->dead_letter.fn(
             trp_system_of(core), &letter, core->dead_letter.user);
+        trp_thread.in_route = route;
         trp_thread.in_hook = here.outer;
     }
 }

@@ -50,7 +50,7 @@ forget_numbers(struct trp_route *route)
     trp_store_relaxed(&route->copies, 0);
     trp_store_relaxed(&route->empty, 0);
     trp_store_relaxed(&route->refused, 0);
-    trp_store_relaxed(&route->parkings, 0);
+    trp_store_relaxed(&route->waited, 0);
     trp_store_relaxed(&route->samples, 0);
     trp_store_relaxed(&route->sample_ns, 0);
 }
@@ -249,6 +249,23 @@ trp_route_members(struct trp_core *core, struct trp_route *route,
     return routing.count;
 }
 
+void
+trp_route_count(struct trp_core *core, struct trp_route *route,
+    troupe_router_counters *counters)
+{
+    /* relaxed, all of them: statistics */
+    counters->routed = trp_load_relaxed(&route->before);
+    counters->routed += trp_load_relaxed(&route->index);
+    counters->broadcasts = trp_load_relaxed(&route->broadcasts);
+    counters->copies = trp_load_relaxed(&route->copies);
+    counters->empty = trp_load_relaxed(&route->empty);
+    counters->refused = trp_load_relaxed(&route->refused);
+    counters->waited = trp_load_relaxed(&route->waited);
+    counters->pick_samples = trp_load_relaxed(&route->samples);
+    counters->pick_ns = trp_load_relaxed(&route->sample_ns);
+    counters->routees = trp_route_members(core, route, NULL, 0);
+}
+
 troupe_status
 trp_route_find(struct trp_core *core, troupe_ref router, const char *call,
     struct trp_route **route)
@@ -412,7 +429,7 @@ trp_route_current(struct troupe_self *self)
 
     trp_book(self->core, self->local, sent, 1);
     /* relaxed: statistic */
-    trp_add_relaxed(&routing.route->parkings, 1);
+    trp_add_relaxed(&routing.route->waited, 1);
     trp_routing_look(&routing);
     status = route_now(&routing);
     if (status == TROUPE_OK) {

@@ -58,7 +58,7 @@ struct trp_route {
     TRP_ATOMIC(uint64_t) copies;    /* more than one per message */
     TRP_ATOMIC(uint64_t) empty;     /* nobody was picked */
     TRP_ATOMIC(uint64_t) refused;   /* by who was picked */
-    TRP_ATOMIC(uint64_t) parkings;  /* messages that waited */
+    TRP_ATOMIC(uint64_t) waited;    /* messages that did */
     TRP_ATOMIC(uint64_t) samples;   /* picks that were timed */
     TRP_ATOMIC(uint64_t) sample_ns; /* what those took */
 };
@@ -122,6 +122,10 @@ troupe_status trp_route_find(struct trp_core *core, troupe_ref router,
 /* A snapshot: writes up to `capacity`, returns how many there are. */
 size_t trp_route_members(struct trp_core *core, struct trp_route *route,
     troupe_ref *members, size_t capacity);
+
+/* All but the size. */
+void trp_route_count(struct trp_core *core, struct trp_route *route,
+    troupe_router_counters *counters);
 
 /* From trp_rules_deliver(); the contract is that of trp_mailbox_deliver(). */
 troupe_status trp_route_deliver(struct trp_core *core, struct trp_local *local,

@@ -192,9 +192,12 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
     }
     if (drop->fn != NULL && !trp_is_inside(trp_thread.in_drop, core)) {
         const struct trp_inside here = {core, trp_thread.in_drop};
+        const void *route = trp_thread.in_route;
 
         trp_thread.in_drop = &here;
+        trp_thread.in_route = NULL; /* what it sends is not on the way there */
         drop->fn(reason, &view, drop->user);
+        trp_thread.in_route = route;
         trp_thread.in_drop = here.outer;
     }
     trp_item_release(local, item);

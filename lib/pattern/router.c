@@ -973,6 +973,42 @@ troupe_router_routees(const troupe_system *system, troupe_ref router,
     return trp_ref_lives(core, router) ? count : 0;
 }
 
+troupe_status
+troupe_router_counters_read(const troupe_system *system, troupe_ref router,
+    troupe_router_counters *counters)
+{
+    static const char call[] = "troupe_router_counters_read";
+    troupe_router_counters sums = {.size = sizeof sums};
+    struct trp_core *core = trp_core_of(system);
+    troupe_status status = trp_system_check(system, call);
+    struct trp_route *route;
+
+    if (status == TROUPE_OK &&
+        (counters == NULL || counters->size < sizeof(size_t))) {
+        status = trp_refuse(TROUPE_E_INVALID, call, "counters.size",
+            "must be set with TROUPE_OPTIONS()", "%zu",
+            counters != NULL ? counters->size : 0);
+    }
+    if (status == TROUPE_OK && counters->size > sizeof sums) {
+        status = trp_refuse(TROUPE_E_VERSION, call, "counters.size",
+            "has members that this library does not know", "%zu",
+            counters->size);
+    }
+    if (status == TROUPE_OK) {
+        status = trp_route_find(core, router, call, &route);
+    }
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    trp_route_count(core, route, &sums);
+    if (!trp_ref_lives(core, router)) {
+        return TROUPE_E_DEAD;
+    }
+    sums.size = counters->size;
+    memcpy(counters, &sums, counters->size);
+    return TROUPE_OK;
+}
+
 /* --- broadcasts ----------------------------------------------------------- */
 
 static troupe_status
