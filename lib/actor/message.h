@@ -29,8 +29,9 @@
 #define TRP_MARK_NOTICE (UINT64_C(1) << 57)  /* of a death: watch.h */
 #define TRP_MARK_TIMER (UINT64_C(1) << 58)   /* its box is a timer: timers.h */
 #define TRP_MARK_ASK (UINT64_C(1) << 59)     /* its sender is a promise */
-#define TRP_MARK_BROADCAST (UINT64_C(1) << 60) /* of a router, to all of its   \
-                                                */
+#define TRP_MARK_BROADCAST                                                     \
+    (UINT64_C(1) << 60) /* of a router, to all of its                          \
+                         */
 #define TRP_MARK_SPECIAL                                                       \
     (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP | TRP_MARK_NOTICE |     \
         TRP_MARK_ASK)

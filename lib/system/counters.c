@@ -141,16 +141,15 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
     sums.started = SUM(core, started);
     sums.actors = less(sums.started, sums.stopped);
     /* relaxed: statistic. */
-    sums.bytes = trp_load_relaxed(&core->heap.live_bytes) +
-                 trp_pool_live_bytes(&core->cells) +
-                 trp_pool_live_bytes(&core->segments) +
-                 trp_pool_live_bytes(&core->messages) +
-                 trp_pool_live_bytes(&core->rules) +
-                 trp_pool_live_bytes(&core->routes) +
-                 trp_pool_live_bytes(&core->tables) +
-                 trp_pool_live_bytes(&core->delayed) +
-                 trp_pool_live_bytes(&core->ops) +
-                 trp_pool_live_bytes(&core->askers);
+    sums.bytes =
+        trp_load_relaxed(&core->heap.live_bytes) +
+        trp_pool_live_bytes(&core->cells) +
+        trp_pool_live_bytes(&core->segments) +
+        trp_pool_live_bytes(&core->messages) +
+        trp_pool_live_bytes(&core->rules) + trp_pool_live_bytes(&core->routes) +
+        trp_pool_live_bytes(&core->tables) +
+        trp_pool_live_bytes(&core->delayed) + trp_pool_live_bytes(&core->ops) +
+        trp_pool_live_bytes(&core->askers);
     add_workers(core, &sums);
     sums.size = counters->size;
     memcpy(counters, &sums, counters->size);
