@@ -209,9 +209,10 @@ check_members(struct trp_core *core, const troupe_router_options *options,
     memcpy(sorted, options->members, bytes);
     qsort(sorted, options->routees, sizeof *sorted, compare_refs);
     for (uint32_t i = 0; i < options->routees && status == TROUPE_OK; i++) {
-        if (troupe_ref_is_none(sorted[i])) {
+        if (troupe_ref_is_none(sorted[i]) || trp_ref_is_promise(sorted[i])) {
             status = trp_refuse(TROUPE_E_INVALID, call, "members",
-                "must not be TROUPE_NONE", "TROUPE_NONE");
+                "must be actors or ports", "%u-%u", sorted[i].index,
+                sorted[i].generation);
         } else if (i > 0 && troupe_ref_equal(sorted[i], sorted[i - 1])) {
             status =
                 trp_refuse(TROUPE_E_INVALID, call, "members", "must not repeat",
@@ -486,9 +487,9 @@ drain(troupe_self *self, struct slot *slot)
 
 /* --- deaths --------------------------------------------------------------- */
 
-/* One that dies at once is brought back more and more slowly. */
+/* Routees that die at once are brought back more and more slowly. */
 static void
-replace(troupe_self *self, struct router *router, uint64_t born_ns)
+replace(troupe_self *self, struct router *router, bool was_brief)
 {
     static const troupe_backoff pause = {.size = sizeof pause,
         .kind = TROUPE_BACKOFF_EXPONENTIAL,
@@ -496,38 +497,65 @@ replace(troupe_self *self, struct router *router, uint64_t born_ns)
         .max_ns = 100 * RETRY_NS,
         .jitter = TROUPE_JITTER_NONE};
 
-    if (trp_alarm_now(&self->core->sched) - born_ns >= BRIEF_NS) {
+    if (!was_brief) {
         router->brief = 0;
         refill(self, router);
         return;
     }
-    (void)publish(self, router);
+    (void)publish(self, router); /* fewer: needs no memory */
     set_tick(self, trp_backoff_delay_ns(&pause, router->brief++));
 }
 
+/* What is left after `lost` live ones have gone. */
 static void
-has_gone(troupe_self *self, struct router *router, struct slot *slot)
+go_on(troupe_self *self, struct router *router, uint32_t lost, bool was_brief)
 {
-    bool was_live = slot->state == LIVE;
-    uint64_t born_ns = slot->born_ns;
+    bool returns = (router->plan->options.flags & TROUPE_ROUTER_RESPAWN) != 0;
 
-    clear(router, slot);
-    if (!is_pool(&router->plan->options)) {
-        (void)publish(self, router); /* fewer: needs no memory */
+    if (lost != 0 && router->live == 0) {
+        troupe_log(self, TROUPE_LOG_WARN, "there is no routee left");
+    }
+    if (lost != 0 && returns) {
+        replace(self, router, was_brief);
         return;
     }
-    if (!was_live) {
+    if (is_pool(&router->plan->options)) {
+        router->wanted -= lost < router->wanted ? lost : router->wanted;
         if (router->live < router->wanted) {
-            refill(self, router); /* its name is free */
+            refill(self, router); /* names are free again */
+            return;
         }
-    } else if ((router->plan->options.flags & TROUPE_ROUTER_RESPAWN) != 0) {
-        replace(self, router, born_ns);
-    } else {
-        router->wanted = router->wanted > 0 ? router->wanted - 1 : 0;
-        (void)publish(self, router); /* fewer: needs no memory */
     }
-    if (was_live && router->live == 0) {
-        troupe_log(self, TROUPE_LOG_WARN, "there is no routee left");
+    (void)publish(self, router); /* fewer: needs no memory */
+}
+
+/*
+ * Whoever has gone by now, whether the notice has come yet or there was no
+ * memory for it: many that go at once are one new table.
+ */
+static void
+sweep(troupe_self *self, struct router *router)
+{
+    uint64_t now_ns = trp_alarm_now(&self->core->sched);
+    uint32_t gone = 0, lost = 0;
+    bool was_brief = false;
+
+    for (uint32_t i = router->count; i > 0; i--) {
+        struct slot *slot = &router->slots[i - 1];
+
+        if (slot->state == FREE || trp_ref_lives(self->core, slot->ref)) {
+            continue;
+        }
+        gone++;
+        if (slot->state == LIVE) {
+            lost++;
+            was_brief |= now_ns - slot->born_ns < BRIEF_NS;
+        }
+        (void)troupe_unwatch(self, slot->ref);
+        clear(router, slot);
+    }
+    if (gone != 0) {
+        go_on(self, router, lost, was_brief);
     }
 }
 
@@ -666,15 +694,12 @@ receive(troupe_self *self, void *state, const troupe_msg *msg)
     struct router *router = state;
 
     if (msg->type == &trp_route_control_type) {
+        sweep(self, router);
         obey(self, router, msg);
     } else if (msg->type == &tick_type) {
         refill(self, router);
     } else if (is_notice(self)) {
-        struct slot *slot = find(router, troupe_down(msg)->actor);
-
-        if (slot != NULL) {
-            has_gone(self, router, slot);
-        }
+        sweep(self, router);
     } else {
         trp_route_current(self);
     }
@@ -906,10 +931,11 @@ troupe_router_resize(troupe_system *system, troupe_ref router, uint32_t routees)
 static troupe_status
 check_member(troupe_ref router, troupe_ref member, const char *call)
 {
-    if (troupe_ref_is_none(member) || troupe_ref_equal(router, member)) {
+    if (troupe_ref_is_none(member) || trp_ref_is_promise(member) ||
+        troupe_ref_equal(router, member)) {
         return trp_refuse(TROUPE_E_INVALID, call, "member",
-            "must be neither TROUPE_NONE nor the router", "%u-%u", member.index,
-            member.generation);
+            "must be an actor or a port, and not the router", "%u-%u",
+            member.index, member.generation);
     }
     return TROUPE_OK;
 }
