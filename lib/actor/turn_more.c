@@ -198,8 +198,9 @@ again:
      * word does not show yet sets it again.
      */
     trp_store_relaxed(&turn->cold->look, 0);
-    word = trp_and_acq_rel(&ring->word, /* pairs: ring.claim */
-        ~(TRP_RING_KILL | TRP_RING_SIGNAL));
+    /* K stays until X is there: who looks from outside sees one of them. */
+    word =
+        trp_and_acq_rel(&ring->word, ~TRP_RING_SIGNAL); /* pairs: ring.claim */
     flags = trp_cell_flags(turn->cell); /* after: L may be about them */
     if ((flags & TRP_CELL_STOPPING) != 0) {
         trp_turn_book(turn);

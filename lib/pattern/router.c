@@ -2,6 +2,7 @@
 #include <troupe/log.h>
 #include <troupe/router.h>
 #include <troupe/stop.h>
+#include <troupe/timer.h>
 #include <troupe/watch.h>
 
 #include "actor/route.h"
@@ -454,11 +455,11 @@ fill(troupe_self *self, struct router *router)
     return status;
 }
 
-static void
+static bool
 set_tick(troupe_self *self, uint64_t delay_ns)
 {
-    (void)trp_timer_start_own(
-        self, TICK_KEY, &tick_type, delay_ns, "troupe_spawn_router");
+    return trp_timer_start_own(self, TICK_KEY, &tick_type, delay_ns,
+               "troupe_spawn_router") == TROUPE_OK;
 }
 
 /* The same for one that runs already: what is missing is tried for again. */
@@ -472,7 +473,7 @@ refill(troupe_self *self, struct router *router)
             "%" PRIu32 " of %" PRIu32 " routees: %s", router->live,
             router->wanted,
             troupe_status_text(status != TROUPE_OK ? status : TROUPE_E_NOMEM));
-        set_tick(self, RETRY_NS);
+        (void)set_tick(self, RETRY_NS); /* or at the next death or order */
     }
 }
 
@@ -497,13 +498,14 @@ replace(troupe_self *self, struct router *router, bool was_brief)
         .max_ns = 100 * RETRY_NS,
         .jitter = TROUPE_JITTER_NONE};
 
-    if (!was_brief) {
-        router->brief = 0;
-        refill(self, router);
+    if (was_brief &&
+        (troupe_timer_is_active(self, TICK_KEY) ||
+            set_tick(self, trp_backoff_delay_ns(&pause, router->brief++)))) {
+        (void)publish(self, router); /* fewer: needs no memory */
         return;
     }
-    (void)publish(self, router); /* fewer: needs no memory */
-    set_tick(self, trp_backoff_delay_ns(&pause, router->brief++));
+    router->brief = was_brief ? router->brief : 0;
+    refill(self, router); /* too early rather than never */
 }
 
 /* What is left after `lost` live ones have gone. */

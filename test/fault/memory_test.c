@@ -1778,6 +1778,186 @@ Test(fault_memory, a_backoff_supervisor_that_is_resumed)
     fail_each(&(struct scenario){prepare_keeper_parent, run_keeper, 12});
 }
 
+/* --- routers -------------------------------------------------------------- */
+
+static uint32_t routed;
+static troupe_ref the_router;
+
+static troupe_verdict
+receive_routed(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)self;
+    (void)state;
+    routed++;
+    return troupe_msg_tag(msg) == TEST_TAG_EMPTY ? TROUPE_DONE
+                                                 : TROUPE_CONTINUE;
+}
+
+static const troupe_actor_type routee_type = {.size = sizeof routee_type,
+    .name = "routee",
+    .receive = receive_routed};
+
+static size_t
+pick_all(
+    const troupe_route *route, troupe_ref *targets, size_t capacity, void *user)
+{
+    (void)user;
+    for (size_t i = 0; i < route->count && i < capacity; i++) {
+        targets[i] = route->routees[i];
+    }
+    return route->count;
+}
+
+/* One to all of them, of each kind that there is. */
+static void
+send_to_all(troupe_system *system, troupe_ref router)
+{
+    static const char text[100] = "text";
+    struct test_large payload = {.owned = {&tally.dropped, 1}};
+
+    tally.owned++;
+    if (!is_ok(troupe_post(system, router, &test_shared, &payload))) {
+        tally.kept++;
+    }
+    (void)is_ok(
+        troupe_post_bytes(system, router, &test_bytes, text, sizeof text));
+    (void)is_ok(
+        troupe_post_broadcast(system, router, &test_number, &(uint64_t){1}));
+    test_run(system);
+}
+
+static void
+run_router(troupe_system *system)
+{
+    static const troupe_mailbox_options mailbox = {
+        .size = sizeof mailbox, .capacity = 100};
+    static const troupe_rule rule = {5, 5, TROUPE_DIRECTIVE_RESTART};
+    static const troupe_backoff pauses = {
+        .size = sizeof pauses, .min_ns = TROUPE_MS(1), .max_ns = TROUPE_MS(8)};
+    static const troupe_supervision own = {.size = sizeof own,
+        .rules = &rule,
+        .rule_count = 1,
+        .backoff = &pauses};
+    static const troupe_spawn_options child = {.size = sizeof child,
+        .arg = "arg",
+        .arg_bytes = 4,
+        .mailbox = &mailbox,
+        .children = &own,
+        .own = &own};
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+    troupe_ref router = TROUPE_NONE;
+
+    the_router = TROUPE_NONE;
+    options.name = "router";
+    options.type = &routee_type;
+    options.routees = 3;
+    options.routee_options = &child;
+    options.routing = TROUPE_ROUTE_BROADCAST;
+    options.flags = TROUPE_ROUTER_RESPAWN;
+    if (!is_ok(troupe_system_spawn_router(system, &options, &router))) {
+        cr_assert(troupe_ref_is_none(router));
+        cr_assert_eq(test_counters(system).started, 0);
+        return;
+    }
+    the_router = router;
+    (void)is_ok(troupe_post(system, router, &test_number, &(uint64_t){1}));
+    test_run(system);
+    if (troupe_router_routees(system, router, NULL, 0) == 0) {
+        (void)is_ok(TROUPE_E_NOMEM); /* it could not begin, and does again */
+    }
+    send_to_all(system, router);
+    (void)is_ok(troupe_router_resize(system, router, 6));
+    test_run(system);
+    (void)is_ok(
+        troupe_post_broadcast(system, router, &test_empty, NULL)); /* the end */
+    test_run(system);
+    if (troupe_system_seed(system) != 0) {
+        cr_assert_eq(troupe_system_advance(system, TROUPE_S(1)), TROUPE_OK);
+        send_to_all(system, router);
+    }
+}
+
+Test(fault_memory, a_router_and_its_pool)
+{
+    fail_each(&(struct scenario){NULL, run_router, 40});
+}
+
+enum { MEMBERS = 66 }; /* more than are copied on the stack */
+
+static troupe_ref members[MEMBERS];
+
+static void
+prepare_members(troupe_system *system)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        members[i] = spawn(system, &routee_type, NULL, 0);
+    }
+}
+
+static void
+run_group(troupe_system *system)
+{
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+    troupe_ref router = TROUPE_NONE;
+    size_t before;
+
+    options.members = members;
+    options.routees = MEMBERS - 1;
+    options.routing = TROUPE_ROUTE_CUSTOM;
+    options.pick = pick_all;
+    if (!is_ok(troupe_system_spawn_router(system, &options, &router))) {
+        return;
+    }
+    test_run(system);
+    before = troupe_router_routees(system, router, NULL, 0);
+    (void)is_ok(troupe_router_add(system, router, members[MEMBERS - 1]));
+    test_run(system);
+    /* Added, or as it was. */
+    cr_assert_leq(troupe_router_routees(system, router, NULL, 0), before + 1);
+    cr_assert_geq(troupe_router_routees(system, router, NULL, 0), before);
+    (void)is_ok(troupe_router_remove(system, router, members[0]));
+    send_to_all(system, router);
+    (void)is_ok(troupe_router_stop_routees(system, router));
+    test_run(system);
+}
+
+/* What failed once is done in the end. */
+Test(fault_memory, a_router_is_whole_again_afterwards)
+{
+    for (uint32_t nth = 1; nth < 100; nth++) {
+        troupe_system *system = open_with(NULL, nth);
+        uint32_t before;
+
+        memset(&tally, 0, sizeof tally);
+        memset(&test_letters, 0, sizeof test_letters);
+        troupe_fail_allocation(system, nth);
+        run_router(system);
+        test_run(system);
+        troupe_fail_allocation(system, 0);
+        if (!troupe_ref_is_none(the_router)) {
+            cr_assert_eq(
+                troupe_system_advance(system, TROUPE_S(30)), TROUPE_OK);
+            cr_assert_eq(
+                troupe_router_resize(system, the_router, 4), TROUPE_OK);
+            test_run(system);
+            cr_assert_eq(troupe_router_routees(system, the_router, NULL, 0), 4,
+                "request %u", nth);
+            before = routed;
+            cr_assert_eq(troupe_post_broadcast(
+                             system, the_router, &test_number, &(uint64_t){1}),
+                TROUPE_OK);
+            test_run(system);
+            cr_assert_eq(routed, before + 4);
+        }
+        test_close(system);
+    }
+}
+
+Test(fault_memory, a_router_and_its_group)
+{
+    fail_each(&(struct scenario){prepare_members, run_group, 15});
+}
+
 /* --- mailboxes with rules ------------------------------------------------- */
 
 /* Puts aside what comes while it is shut; what it opens with is empty. */

@@ -349,6 +349,7 @@ open_router(struct test_rng *rng, uint32_t routees, troupe_routing routing)
                      stage->system, &options, &stage->router) == TROUPE_OK,
         "router");
     STRESS_CHECK(test_await(has_begun, NULL), "it has no routees");
+    stress_await_idle(stage->system); /* nothing waits in it from now on */
 }
 
 static void
