@@ -140,8 +140,9 @@ trp_route_publish(struct trp_core *core, struct trp_route *route,
         /* pairs: table.entry, all of them */
         trp_store_release(&block->entry[i].ref, /* pairs: table.entry */
             trp_ref_pack(routees[i].ref));
-        trp_store_release(
-            &block->entry[i].up_to, weights); /* pairs: table.entry */
+        trp_store_release(&block->entry[i].up_to, /* pairs: table.entry */
+            plan->routing == TROUPE_ROUTE_CONSISTENT_HASH ? routees[i].identity
+                                                          : weights);
     }
     trp_store_release(&block->count, count); /* pairs: table.entry */
     trp_store_release(
@@ -154,7 +155,9 @@ trp_route_publish(struct trp_core *core, struct trp_route *route,
     trp_store_release(&block->seed, plan->seed); /* pairs: table.entry */
     trp_store_release(&block->weights, weights); /* pairs: table.entry */
     trp_store_release(
-        &block->stride, stride_of(weights)); /* pairs: table.entry */
+        &block->stride, stride_of(weights));        /* pairs: table.entry */
+    trp_store_release(&block->bounded_load_percent, /* pairs: table.entry */
+        plan->bounded_load_percent);
     trp_table_publish(&core->tables, &route->table);
     return true;
 }
@@ -213,9 +216,9 @@ is_open(const struct trp_routing *routing)
                TRP_RING_CLOSED) == 0;
 }
 
-/* The table as it is now. */
-void
-trp_routing_look(struct trp_routing *routing)
+/* The table as it is now, whosever it is. */
+static void
+read_table(struct trp_routing *routing)
 {
     do {
         routing->view =
@@ -224,7 +227,6 @@ trp_routing_look(struct trp_routing *routing)
         routing->count = 0;
         routing->kind = TROUPE_ROUTE_ROUND_ROBIN;
         if (routing->block != NULL) {
-            /* pairs: table.entry, both */
             routing->count =
                 trp_load_acquire(&routing->block->count); /* pairs: table.entry
                                                            */
@@ -234,6 +236,16 @@ trp_routing_look(struct trp_routing *routing)
     } while (!trp_routing_is_current(routing));
 }
 
+void
+trp_routing_look(struct trp_routing *routing)
+{
+    read_table(routing);
+    if (TRP_UNLIKELY(!is_open(routing))) { /* it may be another router's */
+        routing->count = 0;
+        routing->is_dead = true;
+    }
+}
+
 size_t
 trp_route_members(struct trp_core *core, struct trp_route *route,
     troupe_ref *members, size_t capacity)
@@ -241,7 +253,7 @@ trp_route_members(struct trp_core *core, struct trp_route *route,
     struct trp_routing routing = {.core = core, .route = route};
 
     do {
-        trp_routing_look(&routing);
+        read_table(&routing);
         for (uint32_t i = 0; i < routing.count && i < capacity; i++) {
             members[i] = trp_routing_member(&routing, i);
         }
@@ -317,6 +329,9 @@ send_on(struct trp_routing *routing)
     if (routing->kind == TROUPE_ROUTE_CUSTOM) {
         return trp_route_to_picked(routing);
     }
+    if (routing->kind == TROUPE_ROUTE_CONSISTENT_HASH) {
+        return trp_route_to_hashed(routing);
+    }
     if (routing->kind != TROUPE_ROUTE_BROADCAST) {
         return trp_route_to_one(routing);
     }
@@ -369,6 +384,9 @@ route_now(struct trp_routing *routing)
     trp_thread.in_route = &frame;
     status = send_on(routing);
     trp_thread.in_route = outer;
+    if (TRP_UNLIKELY(routing->is_dead && status == TROUPE_E_NO_ROUTE)) {
+        return TROUPE_E_DEAD;
+    }
     if (TRP_UNLIKELY(status != TROUPE_OK)) {
         note_refusal(routing->route, status);
     }
@@ -413,7 +431,7 @@ trp_route_deliver(struct trp_core *core, struct trp_local *local,
         }
     }
     trp_routing_look(&routing);
-    return TRP_LIKELY(is_open(&routing)) ? route_now(&routing) : TROUPE_E_DEAD;
+    return TRP_LIKELY(!routing.is_dead) ? route_now(&routing) : TROUPE_E_DEAD;
 }
 
 void

@@ -67,7 +67,7 @@ struct trp_route {
 struct trp_routee {
     troupe_ref ref;
     uint32_t weight;
-    uint32_t reserved;
+    uint64_t identity; /* of base/rendezvous.h, with hashes */
 };
 
 /* What all versions of a router's table say. */
@@ -78,6 +78,7 @@ struct trp_route_plan {
     troupe_key_bytes_fn key_bytes;
     void *user;
     uint64_t seed;
+    uint32_t bounded_load_percent;
 };
 
 /* Of a table: class 0 has room for 12 routees. */

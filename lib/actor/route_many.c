@@ -257,24 +257,40 @@ pick(struct trp_routing *routing, struct refs *refs, troupe_pick_fn fn,
     return (uint32_t)(count < capacity ? count : capacity);
 }
 
+/* The function and whom it chooses among, of one version. False: no memory. */
+static bool
+copy_all(struct trp_routing *routing, struct refs *refs, troupe_pick_fn *fn,
+    void **user)
+{
+    for (;;) {
+        if (!copy_members(routing, refs)) {
+            return false;
+        }
+        if (refs->count == 0) {
+            return true;
+        }
+        *fn = trp_load_acquire(&routing->block->pick); /* pairs: table.entry */
+        *user =
+            trp_load_acquire(&routing->block->user); /* pairs: table.entry */
+        if (trp_routing_is_current(routing)) {
+            return true;
+        }
+        trp_routing_look(routing);
+    }
+}
+
 troupe_status
 trp_route_to_picked(struct trp_routing *routing)
 {
     troupe_status status = TROUPE_E_NO_ROUTE;
-    troupe_pick_fn fn;
+    troupe_pick_fn fn = NULL;
     struct refs refs;
-    void *user;
+    void *user = NULL;
 
     refs_init(&refs);
-    if (!copy_members(routing, &refs)) {
+    if (!copy_all(routing, &refs, &fn, &user)) {
         status = TROUPE_E_NOMEM;
     } else if (refs.count != 0) {
-        /* The same in all versions: no need to look again. */
-        fn = trp_load_acquire(&routing->block->pick);   /* pairs: table.entry */
-        user = trp_load_acquire(&routing->block->user); /* pairs: table.entry */
-        if (!trp_routing_is_current(routing)) {
-            trp_routing_look(routing);
-        }
         /* relaxed: a number. */
         routing->index = trp_add_relaxed(&routing->route->index, 1);
         status = to_these(routing, refs.target, pick(routing, &refs, fn, user));

@@ -17,7 +17,8 @@
 /* T3 of queue/table.h: nothing in here is written or read any other way. */
 struct trp_route_entry {
     TRP_ATOMIC(uint64_t) ref;
-    TRP_ATOMIC(uint64_t) up_to; /* weights of this one and those before */
+    /* weights of this one and those before; or with hashes its identity */
+    TRP_ATOMIC(uint64_t) up_to;
 };
 
 struct trp_route_block {
@@ -29,7 +30,8 @@ struct trp_route_block {
     TRP_ATOMIC(void *) user;
     TRP_ATOMIC(uint64_t) seed;
     TRP_ATOMIC(uint64_t) weights; /* their sum */
-    TRP_ATOMIC(uint64_t) stride;  /* see weighted() */
+    TRP_ATOMIC(uint32_t) bounded_load_percent;
+    TRP_ATOMIC(uint64_t) stride; /* see weighted() */
     struct trp_route_entry entry[];
 };
 
@@ -41,6 +43,7 @@ struct trp_routing {
     troupe_ref router;
     const struct trp_item *item;
     uint64_t index;
+    bool is_dead; /* the router has gone, or goes, and the count is 0 */
     /* of the version that is looked at */
     struct trp_table_view view;
     const struct trp_route_block *block;
@@ -54,7 +57,10 @@ trp_routing_is_current(const struct trp_routing *routing)
     return trp_table_is_current(&routing->route->table, &routing->view);
 }
 
-/* The table as it is now. */
+/*
+ * The table as it is now, and then the life of the router: what was read is
+ * its, or it is dead and there is nobody.
+ */
 void trp_routing_look(struct trp_routing *routing);
 
 /* It may be of another version: the caller looks. `at` is below the count. */
@@ -93,12 +99,24 @@ trp_routing_hand_to(const struct trp_routing *routing, troupe_ref to)
         routing->core, routing->local, to, routing->item);
 }
 
+/* It has gone, or a router below has none: another one may take it. */
+static inline bool
+trp_routing_is_gone(troupe_status status)
+{
+    return status == TROUPE_E_DEAD || status == TROUPE_E_NO_ROUTE;
+}
+
+#define TRP_ROUTE_NOT_ROUTABLE UINT32_MAX
+uint32_t trp_route_depth(struct trp_core *core, troupe_ref ref);
+
 /*
  * The contract is that of trp_mailbox_deliver(), and E_NO_ROUTE: nobody was
  * named. The item may go to more than one: then what it holds was theirs, and
  * who does not take it is a dead letter.
  */
 troupe_status trp_route_to_one(struct trp_routing *routing);
+/* By the key of the message. */
+troupe_status trp_route_to_hashed(struct trp_routing *routing);
 troupe_status trp_route_to_all(struct trp_routing *routing);
 /* By the user's function. */
 troupe_status trp_route_to_picked(struct trp_routing *routing);

@@ -3,16 +3,14 @@
 #include "actor/rules.h"
 #include "base/rng.h"
 
-#define NOT_ROUTABLE UINT32_MAX
-
 /* --- how deep a routee is ------------------------------------------------- */
 
 /*
  * Messages that wait. Who is about to stop is not routable: its mailbox would
  * be the shortest of all. What is no cell is as good as empty.
  */
-static uint32_t
-depth_of(struct trp_core *core, troupe_ref ref)
+uint32_t
+trp_route_depth(struct trp_core *core, troupe_ref ref)
 {
     struct trp_cell *cell;
     uint32_t depth;
@@ -30,7 +28,7 @@ depth_of(struct trp_core *core, troupe_ref ref)
     }
     if ((word & (TRP_RING_CLOSED | TRP_RING_KILL)) != 0 ||
         trp_cell_life(cell) != ref.generation) {
-        return NOT_ROUTABLE;
+        return TRP_ROUTE_NOT_ROUTABLE;
     }
     return depth;
 }
@@ -39,9 +37,9 @@ depth_of(struct trp_core *core, troupe_ref ref)
 static uint32_t
 in_flight_of(struct trp_core *core, troupe_ref ref)
 {
-    uint32_t depth = depth_of(core, ref);
+    uint32_t depth = trp_route_depth(core, ref);
 
-    if (depth != NOT_ROUTABLE && trp_ref_is_possible(core, ref) &&
+    if (depth != TRP_ROUTE_NOT_ROUTABLE && trp_ref_is_possible(core, ref) &&
         /* relaxed: an estimate. */
         (trp_load_relaxed(&trp_cell_at(core, ref.index)->ring.word) &
             TRP_RING_SCHEDULED) != 0) {
@@ -57,7 +55,7 @@ load_of(const struct trp_routing *routing, uint32_t at)
 
     return routing->kind == TROUPE_ROUTE_LEAST_IN_FLIGHT
                ? in_flight_of(routing->core, ref)
-               : depth_of(routing->core, ref);
+               : trp_route_depth(routing->core, ref);
 }
 
 /* --- strategies that name one --------------------------------------------- */
@@ -120,7 +118,7 @@ weighted(const struct trp_routing *routing)
 static uint32_t
 least_from(const struct trp_routing *routing, uint32_t start)
 {
-    uint32_t best = start, least = NOT_ROUTABLE;
+    uint32_t best = start, least = TRP_ROUTE_NOT_ROUTABLE;
 
     for (uint32_t i = 0; i < routing->count && least != 0; i++) {
         uint32_t at =
@@ -149,7 +147,7 @@ lesser_of_two(const struct trp_routing *routing)
     second += second >= first;
     load = load_of(routing, first);
     other = load_of(routing, second);
-    if (load == NOT_ROUTABLE && other == NOT_ROUTABLE) {
+    if (load == TRP_ROUTE_NOT_ROUTABLE && other == TRP_ROUTE_NOT_ROUTABLE) {
         return least_from(routing, first);
     }
     return other < load ? second : first;
@@ -190,13 +188,6 @@ choose_timed(struct trp_routing *routing)
     return at;
 }
 
-/* It has gone, or a router below has none: another one may take it. */
-static bool
-is_gone(troupe_status status)
-{
-    return status == TROUPE_E_DEAD || status == TROUPE_E_NO_ROUTE;
-}
-
 /* A weight of 0 gets nothing, not even instead of another one. */
 static bool
 may_stand_in(const struct trp_routing *routing, uint32_t at)
@@ -210,7 +201,8 @@ may_stand_in(const struct trp_routing *routing, uint32_t at)
 static TRP_COLD troupe_status
 to_others(struct trp_routing *routing, uint32_t first, troupe_status status)
 {
-    for (uint32_t i = 1; is_gone(status) && i < routing->count; i++) {
+    for (uint32_t i = 1; trp_routing_is_gone(status) && i < routing->count;
+         i++) {
         uint32_t at = (first + i) % routing->count;
         bool may = may_stand_in(routing, at);
         troupe_ref to = trp_routing_member(routing, at);
@@ -255,6 +247,7 @@ trp_route_to_one(struct trp_routing *routing)
         return TROUPE_E_NO_ROUTE;
     }
     status = trp_routing_hand_to(routing, to);
-    return TRP_LIKELY(!is_gone(status)) ? status
-                                        : to_others(routing, at, status);
+    return TRP_LIKELY(!trp_routing_is_gone(status))
+               ? status
+               : to_others(routing, at, status);
 }

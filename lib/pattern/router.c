@@ -3,6 +3,7 @@
 #include <troupe/router.h>
 #include <troupe/stop.h>
 #include <troupe/timer.h>
+#include <troupe/tree.h>
 #include <troupe/watch.h>
 
 #include "actor/route.h"
@@ -12,7 +13,9 @@
 #include "actor/watch.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/options.h"
+#include "base/rendezvous.h"
 #include "pattern/child_plan.h"
 #include "sched/alarm.h"
 #include "system/spawn.h"
@@ -68,6 +71,7 @@ struct slot {
     uint32_t weight;
     enum state state;
     uint64_t born_ns;
+    uint64_t identity; /* with hashes */
 };
 
 struct router {
@@ -262,6 +266,26 @@ check_pick(const troupe_router_options *options, const char *call)
 }
 
 static troupe_status
+check_key(const troupe_router_options *options, const char *call)
+{
+    bool is_needed = options->routing == TROUPE_ROUTE_CONSISTENT_HASH;
+    int given = (options->key != NULL) + (options->key_bytes != NULL);
+
+    if (given != (is_needed ? 1 : 0)) {
+        return trp_refuse(TROUPE_E_INVALID, call, "key",
+            is_needed ? "or key_bytes must be given, not both"
+                      : "and key_bytes are for TROUPE_ROUTE_CONSISTENT_HASH",
+            "%d of them", given);
+    }
+    if (!is_needed && options->bounded_load_percent != 0) {
+        return trp_refuse(TROUPE_E_INVALID, call, "bounded_load_percent",
+            "is for TROUPE_ROUTE_CONSISTENT_HASH", "%u",
+            options->bounded_load_percent);
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status
 check_routing(const troupe_router_options *options, const char *call)
 {
     troupe_status status;
@@ -270,12 +294,14 @@ check_routing(const troupe_router_options *options, const char *call)
         return trp_refuse(TROUPE_E_INVALID, call, "routing",
             "must be TROUPE_ROUTE_*", "%u", (unsigned)options->routing);
     }
-    if (options->routing == TROUPE_ROUTE_CONSISTENT_HASH ||
-        options->routing == TROUPE_ROUTE_GATHER) {
+    if (options->routing == TROUPE_ROUTE_GATHER) {
         return trp_refuse(TROUPE_E_STATE, call, "routing",
             "is not in this version", "%u", (unsigned)options->routing);
     }
     status = check_weights(options, call);
+    if (status == TROUPE_OK) {
+        status = check_key(options, call);
+    }
     return status == TROUPE_OK ? check_pick(options, call) : status;
 }
 
@@ -357,15 +383,17 @@ publish(struct troupe_self *self, struct router *router)
         .key = options->key,
         .key_bytes = options->key_bytes,
         .user = options->user,
-        .seed = router->plan->seed};
+        .seed = router->plan->seed,
+        .bounded_load_percent = options->bounded_load_percent};
     uint32_t live = 0;
 
     for (uint32_t i = 0; i < router->count; i++) {
         const struct slot *slot = &router->slots[i];
 
         if (slot->state == LIVE) {
-            router->list[live++] =
-                (struct trp_routee){.ref = slot->ref, .weight = slot->weight};
+            router->list[live++] = (struct trp_routee){.ref = slot->ref,
+                .weight = slot->weight,
+                .identity = slot->identity};
         }
     }
     return trp_route_publish(
@@ -395,17 +423,51 @@ clear(struct router *router, struct slot *slot)
 
 /* --- routees -------------------------------------------------------------- */
 
+/*
+ * Of the text of its path, so that whoever has the same name has the same keys,
+ * also in the next life and in another process. E_NOMEM.
+ */
+static troupe_status
+identify(troupe_self *self, const struct router *router, troupe_ref ref,
+    uint64_t *identity)
+{
+    const troupe_system *system = troupe_self_system(self);
+    struct trp_heap *heap = &self->core->heap;
+    size_t bytes = troupe_path(system, ref, NULL, 0) + 1;
+    char *path = trp_heap_alloc(heap, bytes);
+    size_t length;
+
+    if (path == NULL) {
+        return TROUPE_E_NOMEM;
+    }
+    length = troupe_path(system, ref, path, bytes);
+    length = length < bytes ? length : 0; /* it has gone */
+    *identity = router->plan->options.key_bytes != NULL
+                    ? trp_rendezvous_original(trp_hash_text32(path, length))
+                    : trp_rendezvous_mixed(trp_hash_bytes64(path, length));
+    trp_heap_free(heap, path, bytes);
+    return TROUPE_OK;
+}
+
 /* Watched, and in the slot; the slot is counted. */
 static troupe_status
 settle(troupe_self *self, struct router *router, uint32_t at, troupe_ref ref)
 {
-    troupe_status status = troupe_watch(self, ref);
+    troupe_status status = TROUPE_OK;
+    uint64_t identity = 0;
 
+    if (router->plan->options.routing == TROUPE_ROUTE_CONSISTENT_HASH) {
+        status = identify(self, router, ref, &identity);
+    }
+    if (status == TROUPE_OK) {
+        status = troupe_watch(self, ref);
+    }
     if (status == TROUPE_OK) {
         router->slots[at] = (struct slot){.ref = ref,
             .weight = weight_of(router->plan, at),
             .state = LIVE,
-            .born_ns = trp_alarm_now(&self->core->sched)};
+            .born_ns = trp_alarm_now(&self->core->sched),
+            .identity = identity};
         router->live++;
         router->count = at < router->count ? router->count : at + 1;
     }

@@ -1568,3 +1568,162 @@ Test(router, what_a_router_does_is_counted)
     cr_assert_eq(troupe_router_counters_read(the_system, router, NULL),
         TROUPE_E_INVALID);
 }
+
+/* --- keys ----------------------------------------------------------------- */
+
+static uint64_t
+key_of_number(const troupe_msg *msg, void *user)
+{
+    (void)user;
+    return *troupe_payload(msg, uint64_t);
+}
+
+static const void *
+bytes_of_text(const troupe_msg *msg, size_t *bytes, void *user)
+{
+    (void)user;
+    *bytes = msg->bytes;
+    return msg->payload;
+}
+
+static uint32_t
+winner_of(troupe_ref router, uint64_t number)
+{
+    uint32_t winner = 0;
+
+    cr_assert_eq(post(router, number), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(sscanf(written(), "%u:", &winner), 1);
+    return winner;
+}
+
+Test(router, the_same_key_goes_to_the_same_routee_and_few_move)
+{
+    troupe_router_options options = pool(TROUPE_ROUTE_CONSISTENT_HASH, 5);
+    uint32_t before[500], moved = 0;
+    troupe_ref router;
+
+    options.key = key_of_number;
+    router = begin(&options);
+    for (uint64_t i = 0; i < 500; i++) {
+        before[i] = winner_of(router, i);
+    }
+    for (uint32_t i = 1; i <= 5; i++) {
+        cr_assert_gt(handled[i], 60);
+    }
+    cr_assert_eq(post(routee(router, 2), END), TROUPE_OK);
+    test_run(the_system);
+    for (uint64_t i = 0; i < 500; i++) {
+        uint32_t now = winner_of(router, i);
+
+        cr_assert(now == before[i] || before[i] == 3);
+        moved += now != before[i];
+    }
+    cr_assert_gt(moved, 60);
+    /* Who takes the name takes the keys. */
+    cr_assert_eq(troupe_router_resize(the_system, router, 5), TROUPE_OK);
+    test_run(the_system);
+    for (uint64_t i = 0; i < 500; i++) {
+        cr_assert_eq(winner_of(router, i), before[i]);
+    }
+}
+
+Test(router, a_key_whose_routee_has_gone_goes_to_the_next_at_once)
+{
+    troupe_router_options options = pool(TROUPE_ROUTE_CONSISTENT_HASH, 80);
+    troupe_run run = {.turns = 1};
+    troupe_ref router, gone;
+    uint32_t before, after;
+
+    options.key = key_of_number;
+    router = begin(&options);
+    before = winner_of(router, 7);
+    gone = routee(router, before - 1);
+    cr_assert_eq(troupe_post_stop_now(the_system, gone), TROUPE_OK);
+    cr_assert_eq(troupe_system_run(the_system, 1, &run), TROUPE_OK);
+    cr_assert_eq(troupe_depth(the_system, gone), TROUPE_DEPTH_DEAD);
+    cr_assert_eq(count_of(router), 80); /* the notice is on its way */
+    after = winner_of(router, 7);
+    cr_assert_neq(after, before);
+    cr_assert_eq(count_of(router), 79);
+    cr_assert_eq(winner_of(router, 7), after);
+}
+
+Test(router, bounded_load_spills_over_to_the_next)
+{
+    troupe_router_options options = pool(TROUPE_ROUTE_CONSISTENT_HASH, 4);
+    uint32_t deepest = 0;
+    troupe_ref router;
+
+    options.key = key_of_number;
+    options.bounded_load_percent = 25;
+    router = begin(&options);
+    for (int i = 0; i < 400; i++) {
+        cr_assert_eq(post(router, 7), TROUPE_OK);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t depth = troupe_depth(the_system, routee(router, i));
+
+        deepest = depth > deepest ? depth : deepest;
+        cr_assert_gt(depth, 0);
+    }
+    cr_assert_leq(deepest, 126);
+    cr_assert_geq(deepest, 120);
+}
+
+Test(router, keys_of_text_choose_as_other_systems_do)
+{
+    /* The names of three places; computed as the specification says. */
+    troupe_router_options options = pool(TROUPE_ROUTE_CONSISTENT_HASH, 3);
+    static const char *const texts[] = {"user-42", "user-43", "", "a"};
+    troupe_ref router;
+
+    options.name = "text";
+    options.key_bytes = bytes_of_text;
+    router = begin(&options);
+    for (size_t i = 0; i < 4; i++) {
+        size_t bytes = strlen(texts[i]);
+        uint32_t best = 0, expected = 0;
+
+        for (uint32_t r = 0; r < 3; r++) {
+            char path[100];
+            uint32_t key = 2166136261u, name = 2166136261u, score;
+
+            (void)troupe_path(the_system, routee(router, r), path, sizeof path);
+            for (const char *c = path; *c != '\0'; c++) {
+                name = (name ^ (unsigned char)*c) * 16777619u;
+            }
+            for (size_t c = 0; c < bytes; c++) {
+                key = (key ^ (unsigned char)texts[i][c]) * 16777619u;
+            }
+            score = key ^ (name * 2654435761u);
+            score = (score ^ score >> 13) * 1540483477u;
+            if (r == 0 || score > best) {
+                best = score;
+                expected = r + 1;
+            }
+        }
+        cr_assert_eq(troupe_post_bytes(the_system, router, &test_bytes,
+                         bytes != 0 ? texts[i] : NULL, bytes),
+            TROUPE_OK);
+        test_run(the_system);
+        cr_assert_eq(handled[expected], 1, "%s", texts[i]);
+        memset(handled, 0, sizeof handled);
+    }
+}
+
+Test(router, keys_are_given_in_one_way_and_only_where_they_are_used)
+{
+    troupe_router_options options = pool(TROUPE_ROUTE_CONSISTENT_HASH, 3);
+
+    check_refused(&options, "key");
+    options.key = key_of_number;
+    options.key_bytes = bytes_of_text;
+    check_refused(&options, "key");
+    options.routing = TROUPE_ROUTE_RANDOM;
+    options.key_bytes = NULL;
+    check_refused(&options, "key");
+    options.key = NULL;
+    options.bounded_load_percent = 1;
+    check_refused(&options, "bounded_load_percent");
+}
