@@ -7,6 +7,11 @@
 
 TROUPE_BEGIN_DECLS
 
+/*
+ * A router's ref is a ref like any other: what is sent to it goes to its
+ * routees, on the thread that sends, sender kept. docs/routers.md has the whole
+ * story.
+ */
 typedef enum troupe_routing {
     TROUPE_ROUTE_ROUND_ROBIN = 0,
     TROUPE_ROUTE_RANDOM = 1,
@@ -17,7 +22,7 @@ typedef enum troupe_routing {
     TROUPE_ROUTE_LEAST_IN_FLIGHT = 6,  /* counts the one being handled */
     TROUPE_ROUTE_TWO_CHOICES = 7,
     TROUPE_ROUTE_CUSTOM = 8, /* needs pick */
-    TROUPE_ROUTE_GATHER = 9  /* asks many, answers once; gather may be NULL */
+    TROUPE_ROUTE_GATHER = 9  /* asks many, answers once; not yet: E_STATE */
 } troupe_routing;
 
 /* What a strategy sees; borrowed. */
@@ -32,9 +37,11 @@ typedef struct troupe_route {
 
 /*
  * Writes targets (any refs, repeats allowed) and returns how many, 0 = none: a
- * counted dead letter. `capacity` is `count`, at least 16; beyond it is cut.
- * Runs on the sender's thread, many at once: a pure function, or atomics in
- * `user`. With TROUPE_ROUTER_SERIAL one call at a time, in the router's turn.
+ * send gets E_NO_ROUTE, a tell is a dead letter. `capacity` is `count`, at
+ * least 16; beyond it is cut. Runs on the sender's thread, many at once,
+ * outside every lock: a pure function, or atomics in `user`. Must not block,
+ * and not send to this router. With TROUPE_ROUTER_SERIAL one call at a time, in
+ * the router's turn.
  */
 typedef size_t (*troupe_pick_fn)(const troupe_route *route, troupe_ref *targets,
     size_t capacity, void *user) TROUPE_NOEXCEPT;
@@ -42,19 +49,27 @@ typedef size_t (*troupe_pick_fn)(const troupe_route *route, troupe_ref *targets,
 /* Same key, same routee. Like pick: many threads. */
 typedef uint64_t (*troupe_key_fn)(
     const troupe_msg *msg, void *user) TROUPE_NOEXCEPT;
-/* Points into the payload; hashed as in the original, for mixed systems. */
+/*
+ * Points into the payload; NULL = none. Hashed as the UTF-16 code units of
+ * UTF-8, for systems that do so.
+ */
 typedef const void *(*troupe_key_bytes_fn)(
     const troupe_msg *msg, size_t *bytes, void *user)TROUPE_NOEXCEPT;
 
 enum {
     TROUPE_ROUTER_SERIAL = 1u << 0, /* route in the router's turn: one hop */
-    TROUPE_ROUTER_RESPAWN = 1u << 1 /* replace a routee that stopped for good */
+    /*
+     * Of a pool: replace a routee that stopped for good. If it lived for less
+     * than 1 s, after 0.1 s, 0.2 s, .. 10 s.
+     */
+    TROUPE_ROUTER_RESPAWN = 1u << 1
 };
 
+/* A pool that sizes itself, by what it gets: nothing polls. */
 typedef struct troupe_resizer_options {
     size_t size;
     uint32_t lower;          /* 0 = 1 */
-    uint32_t upper;          /* required */
+    uint32_t upper;          /* required, >= lower */
     uint32_t pressure_depth; /* busy at this depth; 0 = 1 */
     uint32_t step_percent;   /* growth when all are busy; 0 = 20 */
     uint32_t idle_percent;   /* shrink when fewer are busy; 0 = 30 */
@@ -62,7 +77,10 @@ typedef struct troupe_resizer_options {
     uint64_t cooldown_ns; /* 0 = 5 s */
 } troupe_resizer_options;
 
-/* A pool (type and routees) or a group (members), never both. Copied. */
+/*
+ * A pool (type and routees) or a group (members), never both. Copied. What the
+ * routing does not use must be zero.
+ */
 typedef struct troupe_router_options {
     size_t size;
     const char *name; /* of the router */
@@ -70,42 +88,62 @@ typedef struct troupe_router_options {
     uint32_t flags;                             /* TROUPE_ROUTER_* */
     const troupe_actor_type *type;              /* pool: of routee-1.. */
     const troupe_spawn_options *routee_options; /* each; without a name */
-    const troupe_ref *members;                  /* group */
-    uint32_t routees;                           /* how many; >= 1 */
+    const troupe_ref *members;     /* group: actors, ports, each of them once */
+    uint32_t routees;              /* how many; 1 to 1000000 */
     uint32_t bounded_load_percent; /* hash: spill over the mean; 0 = never */
-    const uint32_t *weights;       /* one per routee, sum > 0 */
+    const uint32_t *weights;       /* one per routee, sum 1 to 2^32 - 1 */
     troupe_pick_fn pick;
     troupe_key_fn key;
     troupe_key_bytes_fn key_bytes;
     void *user;    /* of pick, key, key_bytes */
     uint64_t seed; /* random, two choices; 0 = the system's */
     const struct troupe_gather_options *gather; /* NULL: its defaults */
-    const troupe_resizer_options *resizer;
+    const troupe_resizer_options *resizer;      /* NULL: none */
 } troupe_router_options;
 
-/* A ref like any other: send to it. It watches, prunes, stops its pool. */
+/*
+ * Its routees are spawned in its first turn, before it routes anything; what is
+ * sent until then waits. It watches them, takes out who has stopped, and stops
+ * its pool when it stops. Refused as troupe_spawn() does; E_INVALID names the
+ * option.
+ */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_spawn_router(troupe_self *self,
     const troupe_router_options *options, troupe_ref *router);
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_system_spawn_router(
     troupe_system *system, const troupe_router_options *options,
     troupe_ref *router);
 
-/* All live routees, whatever the strategy; uses no index. E_NO_ROUTE. */
+/*
+ * To all live routees, whatever the strategy; uses no index. One copy each,
+ * counted as sent; a copy that is refused is a dead letter, unless there is but
+ * one routee. As troupe_send(), and E_NO_ROUTE: there is no routee; E_INVALID:
+ * the payload owns something and its type is not TROUPE_MSG_SHARED, with more
+ * than one routee, or `router` is none.
+ */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_broadcast(troupe_self *self,
     troupe_ref router, const troupe_msg_type *type, const void *payload);
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_post_broadcast(
     troupe_system *system, troupe_ref router, const troupe_msg_type *type,
     const void *payload);
 
-/* Control, any thread: E_INVALID if `router` is none. They end by and by. */
+/*
+ * Orders, from any thread: they return, and the router obeys in its turn.
+ * E_INVALID: `router` is none; E_DEAD: it has gone; E_STATE: resize of a group,
+ * add to a pool; E_CLOSED, E_NOMEM. What lacks memory in its turn is logged; a
+ * resize is tried again.
+ */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_router_resize(
     troupe_system *system, troupe_ref router, uint32_t routees);
+/* Who is a member already stays it, once. Weight 1. */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_router_add(
     troupe_system *system, troupe_ref router, troupe_ref member);
+/* A routee of a pool drains: it handles what it has, and stops. */
 TROUPE_API TROUPE_NODISCARD troupe_status troupe_router_remove(
-    troupe_system *system, troupe_ref router, troupe_ref member); /* drains */
+    troupe_system *system, troupe_ref router, troupe_ref member);
+/* troupe_stop to each, a member of a group as well; with RESPAWN others come */
 TROUPE_API troupe_status troupe_router_stop_routees(
-    troupe_system *system, troupe_ref router); /* troupe_stop to each */
+    troupe_system *system, troupe_ref router);
+/* Fills up to `capacity`, returns how many there are; 0: none, or no router. */
 TROUPE_API size_t troupe_router_routees(const troupe_system *system,
     troupe_ref router, troupe_ref *routees, size_t capacity);
 

@@ -346,8 +346,8 @@ trp_spawn_router(struct trp_core *core, troupe_self *self, const char *call,
 
     chosen.has_rules = true;
     if (status == TROUPE_OK) {
-        status = give_birth(core, self != NULL ? self->ref : core->user, call,
-            &birth, router);
+        status = give_birth(
+            core, self != NULL ? self->ref : core->user, call, &birth, router);
     }
     if (status == TROUPE_E_STATE) { /* the parent is stopping */
         return self != NULL ? trp_refuse(status, call, "self", "is stopping",

@@ -18,6 +18,7 @@ Test(deadletter, every_reason_has_a_name)
     cr_assert_str_eq(
         troupe_dead_reason_name(TROUPE_DEAD_UNHANDLED), "unhandled");
     cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_DROPPED), "dropped");
+    cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_NO_ROUTE), "no_route");
     cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_STASH), "stash");
     cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_LATE), "late");
     cr_assert_str_eq(troupe_dead_reason_name(TROUPE_DEAD_EXPIRED), "expired");
@@ -32,6 +33,7 @@ Test(deadletter, the_numbers_are_labels)
     cr_assert_eq(TROUPE_DEAD_REFUSED, 1);
     cr_assert_eq(TROUPE_DEAD_DROPPED, 2);
     cr_assert_eq(TROUPE_DEAD_UNHANDLED, 3);
+    cr_assert_eq(TROUPE_DEAD_NO_ROUTE, 4);
     cr_assert_eq(TROUPE_DEAD_STASH, 5);
     cr_assert_eq(TROUPE_DEAD_LATE, 6);
     cr_assert_eq(TROUPE_DEAD_EXPIRED, 7);
