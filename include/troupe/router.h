@@ -2,8 +2,7 @@
 #ifndef TROUPE_ROUTER_H
 #define TROUPE_ROUTER_H
 
-#include <troupe/actor.h>
-#include <troupe/send.h>
+#include <troupe/gather.h>
 
 TROUPE_BEGIN_DECLS
 
@@ -22,7 +21,12 @@ typedef enum troupe_routing {
     TROUPE_ROUTE_LEAST_IN_FLIGHT = 6,  /* counts the one being handled */
     TROUPE_ROUTE_TWO_CHOICES = 7,
     TROUPE_ROUTE_CUSTOM = 8, /* needs pick */
-    TROUPE_ROUTE_GATHER = 9  /* asks many, answers once; not yet: E_STATE */
+    /*
+     * Asks all of them, in the router's turn, and answers once: with the
+     * winner's message, sender kept, with the troupe_gathered, or with a
+     * failure. What has no sender is not asked: a dead letter.
+     */
+    TROUPE_ROUTE_GATHER = 9
 } troupe_routing;
 
 /* What a strategy sees; borrowed. */
@@ -97,8 +101,8 @@ typedef struct troupe_router_options {
     troupe_key_bytes_fn key_bytes;
     void *user;    /* of pick, key, key_bytes */
     uint64_t seed; /* random, two choices; 0 = the system's */
-    const struct troupe_gather_options *gather; /* NULL: its defaults */
-    const troupe_resizer_options *resizer;      /* NULL: none */
+    const troupe_gather_options *gather;   /* NULL: its defaults */
+    const troupe_resizer_options *resizer; /* NULL: none */
 } troupe_router_options;
 
 /*

@@ -458,3 +458,16 @@ trp_route_current(struct troupe_self *self)
             trp_send_reason(self->ref, status));
     }
 }
+
+void
+trp_route_note_asked(struct trp_route *route, uint32_t count)
+{
+    if (count == 0) {
+        trp_add_relaxed(&route->empty, 1); /* relaxed: statistic */
+        return;
+    }
+    /* relaxed, all of them: statistics */
+    trp_add_relaxed(&route->index, 1);
+    trp_add_relaxed(&route->waited, 1);
+    trp_add_relaxed(&route->copies, count - 1);
+}

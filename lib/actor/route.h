@@ -140,6 +140,8 @@ bool trp_route_publish(struct trp_core *core, struct trp_route *route,
     uint32_t count);
 /* The current message goes where it would have gone; else a dead letter. */
 void trp_route_current(struct troupe_self *self);
+/* One message was asked of `count`; 0: nobody was there. */
+void trp_route_note_asked(struct trp_route *route, uint32_t count);
 /* What comes now waits; the next index is 0. */
 void trp_route_park(struct troupe_self *self);
 /* Not any more, if nothing waits. */

@@ -6,6 +6,7 @@
 #include <troupe/tree.h>
 #include <troupe/watch.h>
 
+#include "actor/gather.h"
 #include "actor/route.h"
 #include "actor/rules.h"
 #include "actor/send.h"
@@ -60,6 +61,7 @@ static const troupe_msg_type tick_type = {
 struct plan {
     troupe_router_options options;
     struct trp_child_plan child;
+    troupe_gather_options gather;
     uint64_t seed;
     /* members; weights; the tail of `child` */
 };
@@ -79,11 +81,13 @@ struct router {
     struct trp_route *route;
     struct slot *slots;
     struct trp_routee *list; /* for a publish; as many as slots */
+    troupe_ref *refs;        /* to be asked; the same */
     uint32_t count;          /* slots in use, gaps included */
     uint32_t capacity;
     uint32_t live;
     uint32_t wanted; /* a pool's; live ones, once all is done */
     uint32_t brief;  /* routees in a row that did not live long */
+    uint64_t mute;   /* messages that nobody could be answered for */
 };
 
 /* --- the plan ------------------------------------------------------------- */
@@ -92,6 +96,14 @@ static bool
 is_pool(const troupe_router_options *options)
 {
     return options->type != NULL;
+}
+
+/* Its messages always wait for its turn. */
+static bool
+is_serial(const troupe_router_options *options)
+{
+    return options->routing == TROUPE_ROUTE_GATHER ||
+           (options->flags & TROUPE_ROUTER_SERIAL) != 0;
 }
 
 static size_t
@@ -286,6 +298,38 @@ check_key(const troupe_router_options *options, const char *call)
 }
 
 static troupe_status
+check_gather(const troupe_router_options *options, const char *call)
+{
+    troupe_gather_options copy;
+    troupe_status status;
+
+    if (options->gather == NULL) {
+        return TROUPE_OK;
+    }
+    if (options->routing != TROUPE_ROUTE_GATHER) {
+        return trp_refuse(TROUPE_E_INVALID, call, "gather",
+            "is for TROUPE_ROUTE_GATHER", "%p", (const void *)options->gather);
+    }
+    status = trp_options_copy(&copy, sizeof copy, options->gather, call);
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if ((uint32_t)copy.policy > TROUPE_GATHER_ALL) {
+        return trp_refuse(TROUPE_E_INVALID, call, "gather.policy",
+            "must be TROUPE_GATHER_*", "%u", (unsigned)copy.policy);
+    }
+    if (copy.policy == TROUPE_GATHER_BEST && copy.better == NULL) {
+        return trp_refuse(TROUPE_E_INVALID, call, "gather.better",
+            "must be given for TROUPE_GATHER_BEST", "NULL");
+    }
+    if (copy.quorum > options->routees) {
+        return trp_refuse(TROUPE_E_INVALID, call, "gather.quorum",
+            "must not be above routees", "%u", copy.quorum);
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status
 check_routing(const troupe_router_options *options, const char *call)
 {
     troupe_status status;
@@ -294,13 +338,12 @@ check_routing(const troupe_router_options *options, const char *call)
         return trp_refuse(TROUPE_E_INVALID, call, "routing",
             "must be TROUPE_ROUTE_*", "%u", (unsigned)options->routing);
     }
-    if (options->routing == TROUPE_ROUTE_GATHER) {
-        return trp_refuse(TROUPE_E_STATE, call, "routing",
-            "is not in this version", "%u", (unsigned)options->routing);
-    }
     status = check_weights(options, call);
     if (status == TROUPE_OK) {
         status = check_key(options, call);
+    }
+    if (status == TROUPE_OK) {
+        status = check_gather(options, call);
     }
     return status == TROUPE_OK ? check_pick(options, call) : status;
 }
@@ -330,6 +373,9 @@ free_slots(struct trp_core *core, struct router *router)
         &core->heap, router->slots, router->capacity * sizeof *router->slots);
     trp_heap_free(
         &core->heap, router->list, router->capacity * sizeof *router->list);
+    trp_heap_free(
+        &core->heap, router->refs, router->capacity * sizeof *router->refs);
+    router->refs = NULL;
     router->slots = NULL;
     router->list = NULL;
     router->capacity = 0;
@@ -350,7 +396,8 @@ reserve_slots(struct trp_core *core, struct router *router, uint32_t count)
     more.capacity = capacity;
     more.slots = trp_heap_alloc(&core->heap, capacity * sizeof *more.slots);
     more.list = trp_heap_alloc(&core->heap, capacity * sizeof *more.list);
-    if (more.slots == NULL || more.list == NULL) {
+    more.refs = trp_heap_alloc(&core->heap, capacity * sizeof *more.refs);
+    if (more.slots == NULL || more.list == NULL || more.refs == NULL) {
         free_slots(core, &more);
         return false;
     }
@@ -741,6 +788,93 @@ obey(troupe_self *self, struct router *router, const troupe_msg *msg)
     }
 }
 
+/* --- one question to all -------------------------------------------------- */
+
+static void
+fail_asker(
+    troupe_self *self, troupe_ref asker, troupe_status status, int32_t code)
+{
+    const troupe_failure failure = {status, code};
+    struct trp_item item;
+    troupe_status sent;
+
+    trp_send_failure_item(&item, &failure);
+    item.sender = trp_ref_pack(self->ref);
+    trp_book(self->core, self->local, sent, 1);
+    sent = trp_mailbox_deliver(self->core, self->local, asker, &item);
+    if (sent != TROUPE_OK) {
+        troupe_msg view;
+
+        trp_item_view(&item, &view);
+        trp_dead_letter(self->core, self->local, asker, &view, NULL,
+            trp_send_reason(asker, sent));
+    }
+}
+
+/* The outcome of a gather; `user` is the ref of who asked. */
+static troupe_verdict
+answer(troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    troupe_ref asker = trp_ref_unpack((uint64_t)(uintptr_t)user);
+
+    (void)state;
+    if (result->status == TROUPE_OK) {
+        troupe_forward(self, asker);
+    } else {
+        fail_asker(self, asker, result->status, result->code);
+    }
+    return TROUPE_CONTINUE;
+}
+
+_Static_assert(sizeof(void *) == sizeof(troupe_ref), "answer() unpacks it");
+
+static troupe_verdict
+leave_mute(troupe_self *self, struct router *router)
+{
+    router->mute++;
+    if ((router->mute & (router->mute - 1)) == 0) { /* 1, 2, 4 .. */
+        troupe_log(self, TROUPE_LOG_WARN,
+            "%" PRIu64 " messages without a sender: ask, or nobody is answered",
+            router->mute);
+    }
+    return TROUPE_UNHANDLED;
+}
+
+static troupe_verdict
+ask_all(troupe_self *self, struct router *router, const troupe_msg *msg)
+{
+    const struct plan *plan = router->plan;
+    const struct trp_question question = {msg->type, msg->payload, msg->bytes};
+    troupe_continuation then = {
+        answer, (void *)(uintptr_t)trp_ref_pack(msg->sender)};
+    troupe_ref *whom = router->refs;
+    uint32_t count = 0;
+    troupe_ticket ticket;
+    troupe_status status;
+
+    if (troupe_ref_is_none(msg->sender)) {
+        return leave_mute(self, router);
+    }
+    for (uint32_t i = 0; i < router->count; i++) {
+        if (router->slots[i].state == LIVE) {
+            whom[count++] = router->slots[i].ref;
+        }
+    }
+    trp_route_note_asked(router->route, count);
+    if (count == 0) {
+        status = TROUPE_E_NO_ROUTE;
+    } else if (plan->gather.quorum > count) {
+        status = TROUPE_E_FAILED; /* a smaller one would not be the same */
+    } else {
+        status = trp_gather(self, "troupe_spawn_router", whom, count, &question,
+            &plan->gather, then, &ticket);
+    }
+    if (status != TROUPE_OK) {
+        fail_asker(self, msg->sender, status, 0);
+    }
+    return TROUPE_CONTINUE;
+}
+
 /* --- the actor ------------------------------------------------------------ */
 
 /* The notice of a watch, and not one that somebody has sent on. */
@@ -764,10 +898,13 @@ receive(troupe_self *self, void *state, const troupe_msg *msg)
         refill(self, router);
     } else if (is_notice(self)) {
         sweep(self, router);
+    } else if (router->plan->options.routing == TROUPE_ROUTE_GATHER &&
+               (self->current.item->mark & TRP_MARK_BROADCAST) == 0) {
+        return ask_all(self, router, msg);
     } else {
         trp_route_current(self);
     }
-    if ((router->plan->options.flags & TROUPE_ROUTER_SERIAL) == 0) {
+    if (!is_serial(&router->plan->options)) {
         trp_route_unpark(self);
     }
     return TROUPE_CONTINUE;
@@ -810,7 +947,7 @@ start(troupe_self *self, void *state, const void *arg)
         free_slots(self->core, router);
         return status;
     }
-    if ((router->plan->options.flags & TROUPE_ROUTER_SERIAL) == 0) {
+    if (!is_serial(&router->plan->options)) {
         trp_route_unpark(self);
     }
     return TROUPE_OK;
@@ -890,6 +1027,12 @@ spawn(struct trp_core *core, troupe_self *self,
     }
     trp_child_plan_make(&plan.child, plan.options.routee_options, call);
     plan.seed = seed_of(core, plan.options.seed);
+    plan.gather = (troupe_gather_options){.size = sizeof plan.gather};
+    if (plan.options.gather != NULL) {
+        (void)trp_options_copy(
+            &plan.gather, sizeof plan.gather, plan.options.gather, call);
+        plan.gather.size = sizeof plan.gather;
+    }
     options.arg_bytes = sizeof plan + members_bytes(&plan) +
                         weights_bytes(&plan) + trp_child_plan_tail(&plan.child);
     block = trp_heap_alloc(&core->heap, options.arg_bytes);

@@ -1727,3 +1727,184 @@ Test(router, keys_are_given_in_one_way_and_only_where_they_are_used)
     options.bounded_load_percent = 1;
     check_refused(&options, "bounded_load_percent");
 }
+
+/* --- one question to all -------------------------------------------------- */
+
+static troupe_tag answer_tag;
+static size_t answer_count, answer_answered;
+static troupe_ref answer_sender;
+static int32_t answer_code;
+
+static troupe_verdict
+on_gathered(
+    troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    (void)self;
+    (void)state;
+    (void)user;
+    asked = result->status;
+    answer_code = result->code;
+    answer_tag = 0;
+    if (result->msg != NULL) {
+        answer_tag = troupe_msg_tag(result->msg);
+        answer_sender = result->msg->sender;
+    }
+    if (answer_tag == TEST_TAG_NUMBER) {
+        answer = *troupe_payload(result->msg, uint64_t);
+    } else if (answer_tag == TROUPE_TAG_GATHERED) {
+        const troupe_gathered *all =
+            troupe_payload(result->msg, troupe_gathered);
+
+        answer_count = all->count;
+        answer_answered = all->answered;
+    }
+    return TROUPE_CONTINUE;
+}
+
+static uint64_t question; /* ECHO: is answered; another number is not */
+
+static troupe_verdict
+ask_all(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    asked = TROUPE_E_INVALID;
+    return troupe_check(
+        self, troupe_ask(self, *(troupe_ref *)user, &test_number, &question, 0,
+                  (troupe_continuation){on_gathered, NULL}, NULL));
+}
+
+static troupe_ref
+begin_gather(troupe_gather_policy policy, uint32_t quorum, uint32_t routees)
+{
+    troupe_gather_options gather = TROUPE_INIT(troupe_gather_options);
+    troupe_router_options options = pool(TROUPE_ROUTE_GATHER, routees);
+
+    gather.policy = policy;
+    gather.quorum = quorum;
+    options.gather = &gather;
+    question = ECHO;
+    return begin(&options);
+}
+
+Test(router, gather_gives_the_first_answer_with_its_sender)
+{
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_ref router = begin_gather(TROUPE_GATHER_FIRST, 0, 3);
+
+    for (int i = 0; i < 2; i++) {
+        test_do(the_system, client, ask_all, &router);
+        cr_assert_eq(asked, TROUPE_OK);
+        cr_assert_geq(answer, 1);
+        cr_assert(troupe_ref_equal(
+            answer_sender, routee(router, (uint32_t)answer - 1)));
+    }
+}
+
+Test(router, gather_gives_all_answers_together)
+{
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_ref router = begin_gather(TROUPE_GATHER_ALL, 0, 3);
+
+    test_do(the_system, client, ask_all, &router);
+    cr_assert_eq(asked, TROUPE_OK);
+    cr_assert_eq(answer_tag, TROUPE_TAG_GATHERED);
+    cr_assert_eq(answer_count, 3);
+    cr_assert_eq(answer_answered, 3);
+}
+
+Test(router, gather_of_nobody_and_of_too_few_is_a_failure)
+{
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_ref router = begin_gather(TROUPE_GATHER_QUORUM, 2, 2);
+
+    test_do(the_system, client, ask_all, &router);
+    cr_assert_eq(asked, TROUPE_OK);
+    cr_assert_eq(post(routee(router, 0), END), TROUPE_OK);
+    test_run(the_system);
+    test_do(the_system, client, ask_all, &router);
+    cr_assert_eq(asked, TROUPE_E_FAILED);
+    cr_assert_eq(troupe_router_stop_routees(the_system, router), TROUPE_OK);
+    test_run(the_system);
+    test_do(the_system, client, ask_all, &router);
+    cr_assert_eq(asked, TROUPE_E_NO_ROUTE);
+}
+
+Test(router_time, gather_ends_with_a_failure_when_nobody_answers,
+    .init = begin_simulation)
+{
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_ref router = begin_gather(TROUPE_GATHER_FIRST, 0, 2);
+
+    question = 5;
+    test_do(the_system, client, ask_all, &router);
+    /* Both have handled it without an answer, and might answer later. */
+    advance(4499);
+    cr_assert_eq(asked, TROUPE_E_INVALID);
+    advance(1);
+    cr_assert_eq(asked, TROUPE_E_TIMEOUT);
+    question = FAIL;
+    test_do(the_system, client, ask_all, &router);
+    advance(5000);
+    cr_assert_eq(asked, TROUPE_E_TIMEOUT);
+}
+
+Test(router, gather_that_is_open_when_the_router_stops_is_answered)
+{
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_ref router = begin_gather(TROUPE_GATHER_FIRST, 0, 2);
+
+    question = 5;
+    test_do(the_system, client, ask_all, &router);
+    cr_assert_eq(asked, TROUPE_E_INVALID);
+    cr_assert_eq(troupe_post_stop_now(the_system, router), TROUPE_OK);
+    test_run(the_system);
+    cr_assert(asked == TROUPE_E_DEAD || asked == TROUPE_E_CANCELLED);
+}
+
+Test(router, gather_needs_somebody_to_answer)
+{
+    troupe_ref router = begin_gather(TROUPE_GATHER_FIRST, 0, 2);
+    uint64_t dead = dead_for(TROUPE_DEAD_UNHANDLED);
+
+    cr_assert_eq(post(router, 5), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(dead_for(TROUPE_DEAD_UNHANDLED), dead + 1);
+    cr_assert_str_eq(written(), "");
+    /* A broadcast is no question. */
+    cr_assert_eq(post_broadcast(router, 6), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(handled[1] + handled[2], 2);
+}
+
+Test(router, many_gathers_are_open_at_once)
+{
+    troupe_ref router = begin_gather(TROUPE_GATHER_ALL, 0, 3);
+    troupe_ref clients[500];
+
+    for (int i = 0; i < 500; i++) {
+        clients[i] = test_spawn_doer(the_system, NULL);
+        test_do_later(the_system, clients[i], ask_all, &router);
+    }
+    test_run(the_system);
+    cr_assert_eq(asked, TROUPE_OK);
+    cr_assert_eq(answer_answered, 3);
+    cr_assert_eq(test_counters(the_system).asks, 0);
+}
+
+Test(router, what_a_gather_needs_is_checked_when_the_router_is_made)
+{
+    troupe_gather_options gather = TROUPE_INIT(troupe_gather_options);
+    troupe_router_options options = pool(TROUPE_ROUTE_GATHER, 2);
+
+    options.gather = &gather;
+    gather.policy = TROUPE_GATHER_BEST;
+    check_refused(&options, "gather.better");
+    gather.policy = (troupe_gather_policy)4;
+    check_refused(&options, "gather.policy");
+    gather.policy = TROUPE_GATHER_QUORUM;
+    gather.quorum = 3;
+    check_refused(&options, "gather.quorum");
+    gather.quorum = 0;
+    options.routing = TROUPE_ROUTE_RANDOM;
+    check_refused(&options, "gather");
+}
