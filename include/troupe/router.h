@@ -69,7 +69,9 @@ enum {
     TROUPE_ROUTER_RESPAWN = 1u << 1
 };
 
-/* A pool that sizes itself, by what it gets: nothing polls. */
+/*
+ * A pool that sizes itself, by what it gets: nothing polls. Not for gathers.
+ */
 typedef struct troupe_resizer_options {
     size_t size;
     uint32_t lower;          /* 0 = 1 */

@@ -40,7 +40,6 @@ trp_route_takes(struct trp_route *route, bool parks)
     return trp_load_relaxed(&route->parked) != 0; /* relaxed: the same */
 }
 
-/* relaxed, all of them: statistics. */
 static void
 forget_numbers(struct trp_route *route)
 {
@@ -51,6 +50,7 @@ forget_numbers(struct trp_route *route)
     trp_store_relaxed(&route->empty, 0);
     trp_store_relaxed(&route->refused, 0);
     trp_store_relaxed(&route->waited, 0);
+    trp_store_relaxed(&route->look_ns, 0);
     trp_store_relaxed(&route->samples, 0);
     trp_store_relaxed(&route->sample_ns, 0);
 }
@@ -367,6 +367,33 @@ may_enter(const struct frame *frame)
     return true;
 }
 
+/*
+ * Whoever finds that it is time tells the router to measure, so that a pool
+ * that gets nothing does nothing. Only one of them does.
+ */
+TRP_COLD static void
+look_at_size(struct trp_routing *routing, uint64_t due_ns)
+{
+    const struct trp_route_control order = {.order = TRP_ROUTE_MEASURE};
+    struct trp_core *core = routing->core;
+    struct trp_item item;
+
+    if (core->now_ns(core) < due_ns ||
+        /* relaxed: who sets it to 0 is the one; nothing else hangs on it. */
+        !trp_cas_relaxed(&routing->route->look_ns, &due_ns, 0)) {
+        return;
+    }
+    trp_make_plain(
+        &item, &trp_route_control_type, &order, sizeof order, TROUPE_NONE);
+    trp_book(core, routing->local, sent, 1);
+    if (trp_mailbox_deliver(core, routing->local, routing->router, &item) !=
+        TROUPE_OK) {
+        trp_book(core, routing->local, refused, 1);
+        /* relaxed: the next one tries again. */
+        trp_store_relaxed(&routing->route->look_ns, due_ns);
+    }
+}
+
 /* On this thread, now. */
 static troupe_status
 route_now(struct trp_routing *routing)
@@ -377,12 +404,17 @@ route_now(struct trp_routing *routing)
         .depth = outer != NULL ? outer->depth + 1 : 1,
         .outer = outer};
     troupe_status status;
+    uint64_t due_ns;
 
     if (TRP_UNLIKELY(outer != NULL && !may_enter(&frame))) {
         return refuse_nested();
     }
     trp_thread.in_route = &frame;
     status = send_on(routing);
+    due_ns = trp_load_relaxed(&routing->route->look_ns); /* relaxed: a look */
+    if (TRP_UNLIKELY(due_ns != 0)) {
+        look_at_size(routing, due_ns);
+    }
     trp_thread.in_route = outer;
     if (TRP_UNLIKELY(routing->is_dead && status == TROUPE_E_NO_ROUTE)) {
         return TROUPE_E_DEAD;
@@ -470,4 +502,10 @@ trp_route_note_asked(struct trp_route *route, uint32_t count)
     trp_add_relaxed(&route->index, 1);
     trp_add_relaxed(&route->waited, 1);
     trp_add_relaxed(&route->copies, count - 1);
+}
+
+void
+trp_route_look_after(struct trp_route *route, uint64_t time_ns)
+{
+    trp_store_relaxed(&route->look_ns, time_ns); /* relaxed: a hint */
 }

@@ -46,8 +46,9 @@ struct trp_rules;
 
 /* The router's part; a unit of core->routes. */
 struct trp_route {
-    struct trp_table table;     /* any thread reads */
-    TRP_ATOMIC(uint8_t) parked; /* written under the lock of the rules */
+    struct trp_table table;       /* any thread reads */
+    TRP_ATOMIC(uint8_t) parked;   /* written under the lock of the rules */
+    TRP_ATOMIC(uint64_t) look_ns; /* after it the size is looked at; 0: never */
 
     /* senders: a line of its own, since all of them write it */
     TRP_ALIGNED(64) TRP_ATOMIC(uint64_t) index; /* of the next message */
@@ -93,7 +94,8 @@ enum trp_route_order {
     TRP_ROUTE_RESIZE,
     TRP_ROUTE_ADD,
     TRP_ROUTE_REMOVE,
-    TRP_ROUTE_STOP_ROUTEES
+    TRP_ROUTE_STOP_ROUTEES,
+    TRP_ROUTE_MEASURE
 };
 
 struct trp_route_control {
@@ -140,6 +142,10 @@ bool trp_route_publish(struct trp_core *core, struct trp_route *route,
     uint32_t count);
 /* The current message goes where it would have gone; else a dead letter. */
 void trp_route_current(struct troupe_self *self);
+/* A message after that time makes it look at its size; 0: never. */
+void trp_route_look_after(struct trp_route *route, uint64_t time_ns);
+/* How much waits there; UINT32_MAX: it is about to stop, or has gone. */
+uint32_t trp_route_depth(struct trp_core *core, troupe_ref ref);
 /* One message was asked of `count`; 0: nobody was there. */
 void trp_route_note_asked(struct trp_route *route, uint32_t count);
 /* What comes now waits; the next index is 0. */

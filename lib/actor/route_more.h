@@ -107,7 +107,6 @@ trp_routing_is_gone(troupe_status status)
 }
 
 #define TRP_ROUTE_NOT_ROUTABLE UINT32_MAX
-uint32_t trp_route_depth(struct trp_core *core, troupe_ref ref);
 
 /*
  * The contract is that of trp_mailbox_deliver(), and E_NO_ROUTE: nobody was

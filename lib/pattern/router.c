@@ -49,6 +49,7 @@
 
 #define NAME_BYTES 24 /* "routee-4294967295" */
 #define TICK_KEY 0
+#define SIZE_KEY 1
 #define RETRY_NS UINT64_C(100000000)
 /* A routee that did not live so long is not replaced at once. */
 #define BRIEF_NS UINT64_C(1000000000)
@@ -57,11 +58,15 @@
 static const troupe_msg_type tick_type = {
     sizeof(troupe_msg_type), "router_tick", 0, TROUPE_TAG_RESERVED, 0, NULL};
 
+static const troupe_msg_type size_type = {
+    sizeof(troupe_msg_type), "router_size", 0, TROUPE_TAG_RESERVED, 0, NULL};
+
 /* The pointers in here are what was given, and not followed. */
 struct plan {
     troupe_router_options options;
     struct trp_child_plan child;
     troupe_gather_options gather;
+    troupe_resizer_options resizer; /* complete; upper 0: none */
     uint64_t seed;
     /* members; weights; the tail of `child` */
 };
@@ -330,6 +335,75 @@ check_gather(const troupe_router_options *options, const char *call)
 }
 
 static troupe_status
+check_resizer(const troupe_router_options *options, const char *call)
+{
+    troupe_resizer_options copy;
+    troupe_status status;
+
+    if (options->resizer == NULL) {
+        return TROUPE_OK;
+    }
+    if (!is_pool(options) || options->routing == TROUPE_ROUTE_GATHER) {
+        return trp_refuse(TROUPE_E_INVALID, call, "resizer",
+            "is for a pool that does not gather", "%p",
+            (const void *)options->resizer);
+    }
+    status = trp_options_copy(&copy, sizeof copy, options->resizer, call);
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (copy.upper == 0 || copy.upper > TRP_ROUTEES_MOST) {
+        return trp_refuse(TROUPE_E_INVALID, call, "resizer.upper",
+            "must be between 1 and 1000000", "%u", copy.upper);
+    }
+    if (copy.lower > copy.upper) {
+        return trp_refuse(TROUPE_E_INVALID, call, "resizer.lower",
+            "must not be above upper", "%u", copy.lower);
+    }
+    if (options->routees < copy.lower || options->routees > copy.upper) {
+        return trp_refuse(TROUPE_E_INVALID, call, "routees",
+            "must be between lower and upper of the resizer", "%u",
+            options->routees);
+    }
+    if (copy.idle_percent > 100) {
+        return trp_refuse(TROUPE_E_INVALID, call, "resizer.idle_percent",
+            "must be at most 100", "%u", copy.idle_percent);
+    }
+    if (copy.reserved != 0) {
+        return trp_refuse(TROUPE_E_INVALID, call, "resizer.reserved",
+            "must be 0", "%u", copy.reserved);
+    }
+    return TROUPE_OK;
+}
+
+/* With defaults; it was checked. */
+static void
+take_resizer(troupe_resizer_options *resizer,
+    const troupe_resizer_options *from, const char *call)
+{
+    *resizer = (troupe_resizer_options){.size = sizeof *resizer};
+    if (from == NULL) {
+        return;
+    }
+    (void)trp_options_copy(resizer, sizeof *resizer, from, call);
+    if (resizer->lower == 0) {
+        resizer->lower = 1;
+    }
+    if (resizer->pressure_depth == 0) {
+        resizer->pressure_depth = 1;
+    }
+    if (resizer->step_percent == 0) {
+        resizer->step_percent = 20;
+    }
+    if (resizer->idle_percent == 0) {
+        resizer->idle_percent = 30;
+    }
+    if (resizer->cooldown_ns == 0) {
+        resizer->cooldown_ns = TROUPE_S(5);
+    }
+}
+
+static troupe_status
 check_routing(const troupe_router_options *options, const char *call)
 {
     troupe_status status;
@@ -344,6 +418,9 @@ check_routing(const troupe_router_options *options, const char *call)
     }
     if (status == TROUPE_OK) {
         status = check_gather(options, call);
+    }
+    if (status == TROUPE_OK) {
+        status = check_resizer(options, call);
     }
     return status == TROUPE_OK ? check_pick(options, call) : status;
 }
@@ -766,6 +843,68 @@ stop_routees(troupe_self *self, struct router *router)
     }
 }
 
+/* --- a pool that sizes itself --------------------------------------------- */
+
+static uint32_t
+busy_of(const struct troupe_self *self, const struct router *router)
+{
+    uint32_t least = router->plan->resizer.pressure_depth;
+    uint32_t busy = 0;
+
+    for (uint32_t i = 0; i < router->count; i++) {
+        const struct slot *slot = &router->slots[i];
+
+        if (slot->state == LIVE) {
+            uint32_t depth = trp_route_depth(self->core, slot->ref);
+
+            busy += depth != UINT32_MAX && depth >= least;
+        }
+    }
+    return busy;
+}
+
+/* A message after the pause brings the next look, or a tick. */
+static void
+look_later(troupe_self *self, struct router *router)
+{
+    const troupe_resizer_options *resizer = &router->plan->resizer;
+    uint64_t now_ns = self->core->now_ns(self->core);
+
+    trp_route_look_after(
+        router->route, resizer->cooldown_ns < UINT64_MAX - now_ns
+                           ? now_ns + resizer->cooldown_ns
+                           : UINT64_MAX);
+    if (router->wanted > resizer->lower) {
+        (void)trp_timer_start_own(self, SIZE_KEY, &size_type,
+            resizer->cooldown_ns, "troupe_spawn_router");
+    }
+}
+
+static void
+measure(troupe_self *self, struct router *router)
+{
+    const troupe_resizer_options *resizer = &router->plan->resizer;
+    uint32_t busy = busy_of(self, router);
+    uint64_t step = (uint64_t)router->live * resizer->step_percent / 100;
+    uint64_t wanted = router->live;
+
+    step = step != 0 ? step : 1;
+    if (busy == router->live) {
+        wanted += step;
+    } else if ((uint64_t)busy * 100 <
+               (uint64_t)router->live * resizer->idle_percent) {
+        wanted -= step < wanted ? step : wanted;
+    }
+    wanted = wanted < resizer->upper ? wanted : resizer->upper;
+    wanted = wanted > resizer->lower ? wanted : resizer->lower;
+    if (wanted != router->live) {
+        resize(self, router, (uint32_t)wanted);
+    }
+    look_later(self, router);
+}
+
+/* --- told what to do ------------------------------------------------------ */
+
 static void
 obey(troupe_self *self, struct router *router, const troupe_msg *msg)
 {
@@ -784,6 +923,9 @@ obey(troupe_self *self, struct router *router, const troupe_msg *msg)
         break;
     case TRP_ROUTE_STOP_ROUTEES:
         stop_routees(self, router);
+        break;
+    case TRP_ROUTE_MEASURE:
+        measure(self, router);
         break;
     }
 }
@@ -896,6 +1038,9 @@ receive(troupe_self *self, void *state, const troupe_msg *msg)
         obey(self, router, msg);
     } else if (msg->type == &tick_type) {
         refill(self, router);
+    } else if (msg->type == &size_type) {
+        sweep(self, router);
+        measure(self, router);
     } else if (is_notice(self)) {
         sweep(self, router);
     } else if (router->plan->options.routing == TROUPE_ROUTE_GATHER &&
@@ -946,6 +1091,9 @@ start(troupe_self *self, void *state, const void *arg)
     if (status != TROUPE_OK) {
         free_slots(self->core, router);
         return status;
+    }
+    if (router->plan->resizer.upper != 0) {
+        look_later(self, router);
     }
     if (!is_serial(&router->plan->options)) {
         trp_route_unpark(self);
@@ -1027,6 +1175,7 @@ spawn(struct trp_core *core, troupe_self *self,
     }
     trp_child_plan_make(&plan.child, plan.options.routee_options, call);
     plan.seed = seed_of(core, plan.options.seed);
+    take_resizer(&plan.resizer, plan.options.resizer, call);
     plan.gather = (troupe_gather_options){.size = sizeof plan.gather};
     if (plan.options.gather != NULL) {
         (void)trp_options_copy(

@@ -1908,3 +1908,75 @@ Test(router, what_a_gather_needs_is_checked_when_the_router_is_made)
     options.routing = TROUPE_ROUTE_RANDOM;
     check_refused(&options, "gather");
 }
+
+/* --- a pool that sizes itself --------------------------------------------- */
+
+static troupe_ref
+begin_resized(uint32_t lower, uint32_t upper)
+{
+    troupe_resizer_options resizer = TROUPE_INIT(troupe_resizer_options);
+    troupe_router_options options = pool(TROUPE_ROUTE_ROUND_ROBIN, 2);
+
+    resizer.lower = lower;
+    resizer.upper = upper;
+    resizer.pressure_depth = 3;
+    resizer.step_percent = 50;
+    resizer.cooldown_ns = TROUPE_MS(100);
+    options.resizer = &resizer;
+    return begin(&options);
+}
+
+Test(router_time, a_pool_grows_under_pressure_and_shrinks_afterwards,
+    .init = begin_simulation)
+{
+    troupe_ref router = begin_resized(2, 4);
+
+    post_all(router, 0, 20);
+    test_run(the_system);
+    cr_assert_eq(count_of(router), 2); /* the pause is not over */
+    advance(100);
+    post_all(router, 0, 20);
+    test_run(the_system);
+    cr_assert_eq(count_of(router), 3);
+    advance(99);
+    post_all(router, 0, 2);
+    test_run(the_system);
+    cr_assert_eq(count_of(router), 3);
+    advance(2); /* a look by the clock: nobody is busy */
+    cr_assert_eq(count_of(router), 2);
+    advance(10000);
+    cr_assert_eq(count_of(router), 2); /* never below lower */
+    cr_assert_eq(test_counters(the_system).timers, 0);
+    for (int i = 0; i < 5; i++) {
+        post_all(router, 0, 40);
+        test_run(the_system);
+        post_all(router, 0, 40);
+        advance(90);
+        post_all(router, 0, 40);
+        test_run(the_system);
+        cr_assert_leq(count_of(router), 4); /* never above upper */
+    }
+}
+
+Test(router, what_a_resizer_needs_is_checked)
+{
+    troupe_resizer_options resizer = TROUPE_INIT(troupe_resizer_options);
+    troupe_router_options options = pool(TROUPE_ROUTE_ROUND_ROBIN, 2);
+    troupe_ref member = test_spawn_doer(the_system, NULL);
+
+    options.resizer = &resizer;
+    check_refused(&options, "resizer.upper");
+    resizer.upper = 4;
+    resizer.lower = 5;
+    check_refused(&options, "resizer.lower");
+    resizer.lower = 3;
+    check_refused(&options, "routees");
+    resizer.lower = 1;
+    resizer.idle_percent = 101;
+    check_refused(&options, "resizer.idle_percent");
+    resizer.idle_percent = 0;
+    options.type = NULL;
+    options.members = &member;
+    options.routees = 1;
+    check_refused(&options, "resizer");
+}

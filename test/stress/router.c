@@ -181,6 +181,13 @@ pick_one(
     return 1;
 }
 
+static uint64_t
+key_of(const troupe_msg *msg, void *user)
+{
+    (void)user;
+    return troupe_payload(msg, struct word)->number;
+}
+
 /* --- senders -------------------------------------------------------------- */
 
 static size_t
@@ -325,6 +332,8 @@ open_router(struct test_rng *rng, uint32_t routees, troupe_routing routing)
         3, 0, 1, 2, 5, 1, 1, 1, 9, 1, 2, 1};
     static troupe_mailbox_options mailbox = {
         .size = sizeof mailbox, .capacity = 8};
+    static troupe_resizer_options resizer = {
+        .size = sizeof resizer, .upper = ROUTEES, .cooldown_ns = TROUPE_MS(1)};
     troupe_router_options options = TROUPE_INIT(troupe_router_options);
     troupe_spawn_options child = TROUPE_INIT(troupe_spawn_options);
 
@@ -333,10 +342,17 @@ open_router(struct test_rng *rng, uint32_t routees, troupe_routing routing)
     options.routing = routing;
     options.weights = routing == TROUPE_ROUTE_WEIGHTED ? weights : NULL;
     options.pick = routing == TROUPE_ROUTE_CUSTOM ? pick_one : NULL;
+    options.key = routing == TROUPE_ROUTE_CONSISTENT_HASH ? key_of : NULL;
+    options.bounded_load_percent =
+        options.key != NULL ? 10 * test_random_below(rng, 4) : 0;
     options.seed = 1 + test_random_below(rng, 1000);
     if (test_random_below(rng, 3) == 0) {
         child.mailbox = &mailbox;
         options.routee_options = &child;
+    }
+    if (test_random_below(rng, 4) == 0) {
+        resizer.pressure_depth = 1 + test_random_below(rng, 5);
+        options.resizer = &resizer;
     }
     if (test_random_below(rng, 3) == 0) {
         options.flags |= TROUPE_ROUTER_RESPAWN;
@@ -382,7 +398,8 @@ mix(struct test_rng *rng)
     static const troupe_routing kinds[] = {TROUPE_ROUTE_ROUND_ROBIN,
         TROUPE_ROUTE_RANDOM, TROUPE_ROUTE_SMALLEST_MAILBOX,
         TROUPE_ROUTE_WEIGHTED, TROUPE_ROUTE_LEAST_IN_FLIGHT,
-        TROUPE_ROUTE_TWO_CHOICES, TROUPE_ROUTE_CUSTOM};
+        TROUPE_ROUTE_TWO_CHOICES, TROUPE_ROUTE_CUSTOM,
+        TROUPE_ROUTE_CONSISTENT_HASH};
     uint32_t threads = stress_threads(rng, THREADS);
     struct sender *senders = stress_zeroed(threads, sizeof *senders);
     uint64_t done = 0;
