@@ -1073,6 +1073,7 @@ Test(router, a_member_that_has_stopped_is_pruned_and_one_that_was_dead_before)
 Test(router, members_are_added_and_removed)
 {
     troupe_ref members[3], fourth;
+    uint64_t handled_before;
     troupe_ref router = begin_group(TROUPE_ROUTE_ROUND_ROBIN, members);
 
     memset(&member_record[3], 0, sizeof member_record[3]);
@@ -1092,8 +1093,10 @@ Test(router, members_are_added_and_removed)
     cr_assert_eq(member_record[3].count, 1);
     cr_assert_eq(member_record[0].stopped, 0);
     /* Its death is nobody's concern any more. */
+    handled_before = test_counters(the_system).handled;
     cr_assert_eq(troupe_post_stop(the_system, members[0]), TROUPE_OK);
     test_run(the_system);
+    cr_assert_eq(test_counters(the_system).handled, handled_before);
     cr_assert_eq(count_of(router), 3);
 }
 
@@ -1337,6 +1340,23 @@ Test(router_time, one_that_ends_at_once_is_replaced_more_and_more_slowly,
     cr_assert_eq(count_of(router), 1); /* it had lived */
 }
 
+Test(router_time, several_that_end_at_once_wait_no_longer_than_one,
+    .init = begin_simulation)
+{
+    troupe_router_options options = pool(TROUPE_ROUTE_ROUND_ROBIN, 3);
+    troupe_ref router;
+
+    options.flags = TROUPE_ROUTER_RESPAWN;
+    router = begin(&options);
+    for (size_t left = 3; left > 0; left--) {
+        cr_assert_eq(post(routee(router, 0), END), TROUPE_OK);
+        test_run(the_system);
+        cr_assert_eq(count_of(router), left - 1);
+    }
+    advance(100);
+    cr_assert_eq(count_of(router), 3);
+}
+
 Test(router_time, stop_routees_replaces_all_of_a_pool_that_respawns,
     .init = begin_simulation)
 {
@@ -1383,12 +1403,59 @@ Test(router, routers_are_routees_of_routers)
     cr_assert_eq(handled[1] + handled[2], 4);
 }
 
+Test(router, a_broadcast_is_unwrapped_once_also_where_there_is_one_routee)
+{
+    troupe_ref inner = begin_pool(TROUPE_ROUTE_ROUND_ROBIN, 2);
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+    troupe_ref outer;
+
+    options.members = &inner;
+    options.routees = 1;
+    outer = begin(&options);
+    cr_assert_eq(post_broadcast(outer, 1), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(handled[1] + handled[2], 1);
+}
+
+/* Stopped, and the router has not heard of it. */
+static void
+stop_unheard(troupe_ref router, uint32_t at)
+{
+    troupe_run run = {.turns = 1};
+    troupe_ref gone = routee(router, at);
+    size_t count = count_of(router);
+
+    cr_assert_eq(troupe_post_stop_now(the_system, gone), TROUPE_OK);
+    cr_assert_eq(troupe_system_run(the_system, 1, &run), TROUPE_OK);
+    cr_assert_eq(troupe_depth(the_system, gone), TROUPE_DEPTH_DEAD);
+    cr_assert_eq(count_of(router), count);
+}
+
+Test(router, the_next_one_stands_in_for_who_has_just_gone)
+{
+    static const uint32_t weights[3] = {1, 0, 1};
+    troupe_router_options options = pool(TROUPE_ROUTE_WEIGHTED, 3);
+    troupe_ref router = begin_pool(TROUPE_ROUTE_ROUND_ROBIN, 3);
+
+    stop_unheard(router, 0);
+    cr_assert_eq(post(router, 1), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_str_eq(written(), "2:1 ");
+    /* But not who has no weight. */
+    options.weights = weights;
+    router = begin(&options);
+    stop_unheard(router, 0);
+    post_all(router, 0, 2);
+    test_run(the_system);
+    cr_assert_str_eq(written(), "3:0 3:1 ");
+}
+
 Test(router, routers_in_a_circle_refuse_and_do_not_go_on_for_ever)
 {
     troupe_ref plain = test_spawn_doer(the_system, NULL);
     troupe_router_options options = TROUPE_INIT(troupe_router_options);
     troupe_ref first, second;
-    uint64_t dead;
+    uint64_t dead, sent;
 
     options.members = &plain;
     options.routees = 1;
@@ -1403,9 +1470,28 @@ Test(router, routers_in_a_circle_refuse_and_do_not_go_on_for_ever)
     cr_assert_eq(troupe_router_add(the_system, first, plain), TROUPE_OK);
     test_run(the_system);
     dead = test_letters.total;
+    sent = test_counters(the_system).sent;
     cr_assert_eq(post(first, 1), TROUPE_OK);
     cr_assert_eq(test_letters.total, dead + 1);
+    cr_assert_eq(test_counters(the_system).sent, sent + 2);
     test_run(the_system);
+}
+
+Test(router, sixteen_routers_may_be_inside_each_other)
+{
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+    troupe_ref router = begin_pool(TROUPE_ROUTE_ROUND_ROBIN, 1);
+
+    options.members = &router;
+    options.routees = 1;
+    for (int i = 1; i < 16; i++) {
+        router = begin(&options);
+    }
+    cr_assert_eq(post(router, 1), TROUPE_OK);
+    router = begin(&options);
+    cr_assert_eq(post(router, 2), TROUPE_E_LIMIT);
+    test_run(the_system);
+    cr_assert_str_eq(written(), "1:1 ");
 }
 
 static troupe_status asked;
@@ -1505,6 +1591,20 @@ Test(router, every_way_of_sending_is_routed)
     cr_assert_eq(drops, 1);
 }
 
+Test(router, an_ask_that_finds_nobody_says_so)
+{
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_ref by;
+
+    the_router = begin_pool(TROUPE_ROUTE_ROUND_ROBIN, 1);
+    cr_assert_eq(troupe_router_stop_routees(the_system, the_router), TROUPE_OK);
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &forwarder, NULL, &by), TROUPE_OK);
+    test_run(the_system);
+    test_do(the_system, client, ask_router, &by);
+    cr_assert_eq(asked, TROUPE_E_NO_ROUTE);
+}
+
 Test(router, what_nobody_may_lose_is_routed_as_well)
 {
     static const troupe_msg_type vital = {.size = sizeof vital,
@@ -1562,6 +1662,13 @@ Test(router, what_a_router_does_is_counted)
     counters.size = sizeof counters + 8;
     cr_assert_eq(troupe_router_counters_read(the_system, router, &counters),
         TROUPE_E_VERSION);
+    counters.size = sizeof counters;
+    router = begin_pool(TROUPE_ROUTE_BROADCAST, 2);
+    post_all(router, 0, 5);
+    cr_assert_eq(
+        troupe_router_counters_read(the_system, router, &counters), TROUPE_OK);
+    cr_assert_eq(counters.routed, 5);
+    cr_assert_eq(counters.copies, 5);
     counters.size = 0;
     cr_assert_eq(troupe_router_counters_read(the_system, router, &counters),
         TROUPE_E_INVALID);
