@@ -33,29 +33,42 @@ trp_route_depth(struct trp_core *core, troupe_ref ref)
     return depth;
 }
 
-/* The same, and one more while a message is handled, or about to be. */
-static uint32_t
-in_flight_of(struct trp_core *core, troupe_ref ref)
+/*
+ * The same for one that a table lists or has listed, which is always possible:
+ * a few loads from one line where nothing is unusual. `busy`:
+ * TRP_RING_SCHEDULED, and one more while it has its turn or waits for it; or 0.
+ */
+TRP_INLINE uint32_t
+load_of(struct trp_core *core, const struct trp_route_entry *entry, char *cells,
+    uint64_t busy)
 {
-    uint32_t depth = trp_route_depth(core, ref);
+    troupe_ref ref =
+        trp_ref_unpack(trp_load_acquire(&entry->ref)); /* pairs: table.entry */
+    struct trp_cell *cell =
+        (void *)(cells + (size_t)ref.index * sizeof(struct trp_cell));
+    uint64_t word;
+    uint32_t depth = trp_ring_depth(&cell->ring, &word);
 
-    if (depth != TRP_ROUTE_NOT_ROUTABLE && trp_ref_is_possible(core, ref) &&
-        /* relaxed: an estimate. */
-        (trp_load_relaxed(&trp_cell_at(core, ref.index)->ring.word) &
-            TRP_RING_SCHEDULED) != 0) {
-        depth++;
+    if (TRP_UNLIKELY(
+            (word & (TRP_RING_CLOSED | TRP_RING_KILL)) != 0 ||
+            (trp_cell_flags(cell) & TRP_CELL_RULED) != 0 ||
+            trp_load_acquire(&cell->generation) != /* pairs: cell.life */
+                ref.generation)) {
+        depth = trp_route_depth(core, ref);
+        if (depth == TRP_ROUTE_NOT_ROUTABLE) {
+            return depth;
+        }
     }
-    return depth;
+    return depth + (uint32_t)(word & busy);
 }
 
-static uint32_t
-load_of(const struct trp_routing *routing, uint32_t at)
-{
-    troupe_ref ref = trp_routing_member(routing, at);
+_Static_assert(TRP_RING_SCHEDULED == 1, "load_of() adds it");
 
-    return routing->kind == TROUPE_ROUTE_LEAST_IN_FLIGHT
-               ? in_flight_of(routing->core, ref)
-               : trp_route_depth(routing->core, ref);
+static uint64_t
+busy_of(const struct trp_routing *routing)
+{
+    return routing->kind == TROUPE_ROUTE_LEAST_IN_FLIGHT ? TRP_RING_SCHEDULED
+                                                         : 0;
 }
 
 /* --- strategies that name one --------------------------------------------- */
@@ -114,23 +127,53 @@ weighted(const struct trp_routing *routing)
     return low;
 }
 
+struct least {
+    uint32_t at;
+    uint32_t load;
+};
+
+/* True: nothing can be less. */
+TRP_INLINE bool
+scan(const struct trp_routing *routing, uint32_t from, uint32_t to,
+    struct least *least)
+{
+    /* Here and not in the loop: what is loaded there orders what follows. */
+    const struct trp_route_entry *entry = routing->block->entry;
+    struct trp_core *core = routing->core;
+    char *cells = core->cells.base;
+    uint64_t busy = busy_of(routing);
+    uint32_t best = least->at, least_load = least->load;
+
+    for (uint32_t at = from; at < to && least_load != 0; at++) {
+        uint32_t load = load_of(core, &entry[at], cells, busy);
+
+        if (load < least_load) {
+            least_load = load;
+            best = at;
+        }
+    }
+    least->at = best;
+    least->load = least_load;
+    return least_load == 0;
+}
+
 /* Ties go to the first from `start` on; all about to stop: `start`. */
 static uint32_t
 least_from(const struct trp_routing *routing, uint32_t start)
 {
-    uint32_t best = start, least = TRP_ROUTE_NOT_ROUTABLE;
+    struct least least = {start, TRP_ROUTE_NOT_ROUTABLE};
 
-    for (uint32_t i = 0; i < routing->count && least != 0; i++) {
-        uint32_t at =
-            start + i < routing->count ? start + i : start + i - routing->count;
-        uint32_t load = load_of(routing, at);
-
-        if (load < least) {
-            least = load;
-            best = at;
-        }
+    if (!scan(routing, start, routing->count, &least)) {
+        (void)scan(routing, 0, start, &least);
     }
-    return best;
+    return least.at;
+}
+
+static uint32_t
+load_at(const struct trp_routing *routing, uint32_t at)
+{
+    return load_of(routing->core, &routing->block->entry[at],
+        routing->core->cells.base, busy_of(routing));
 }
 
 static uint32_t
@@ -145,8 +188,8 @@ lesser_of_two(const struct trp_routing *routing)
     }
     second = below(random << 32, routing->count - 1);
     second += second >= first;
-    load = load_of(routing, first);
-    other = load_of(routing, second);
+    load = load_at(routing, first);
+    other = load_at(routing, second);
     if (load == TRP_ROUTE_NOT_ROUTABLE && other == TRP_ROUTE_NOT_ROUTABLE) {
         return least_from(routing, first);
     }

@@ -514,7 +514,8 @@ publish(struct troupe_self *self, struct router *router)
     for (uint32_t i = 0; i < router->count; i++) {
         const struct slot *slot = &router->slots[i];
 
-        if (slot->state == LIVE) {
+        /* A ref of nobody ever is in no table: readers look at its cell. */
+        if (slot->state == LIVE && trp_ref_is_possible(self->core, slot->ref)) {
             router->list[live++] = (struct trp_routee){.ref = slot->ref,
                 .weight = slot->weight,
                 .identity = slot->identity};
