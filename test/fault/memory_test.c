@@ -1921,6 +1921,71 @@ run_group(troupe_system *system)
     test_run(system);
 }
 
+static uint32_t gathers, gathers_ended;
+
+static troupe_verdict
+on_gathered(
+    troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    (void)self;
+    (void)state;
+    (void)user;
+    gathers_ended++;
+    if (result->status == TROUPE_OK) {
+        cr_assert_eq(troupe_msg_tag(result->msg), TROUPE_TAG_GATHERED);
+    } else {
+        (void)is_ok(TROUPE_E_NOMEM); /* of whom it was, it says so */
+    }
+    return TROUPE_CONTINUE;
+}
+
+static troupe_verdict
+ask_the_router(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    (void)msg;
+    (void)user;
+    gathers += is_ok(troupe_ask(self, the_router, &test_number, &(uint64_t){1},
+        0, (troupe_continuation){on_gathered, NULL}, NULL));
+    return TROUPE_CONTINUE;
+}
+
+static troupe_ref asker;
+
+static void
+prepare_gather(troupe_system *system)
+{
+    troupe_gather_options gather = TROUPE_INIT(troupe_gather_options);
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+
+    gather.policy = TROUPE_GATHER_ALL;
+    options.type = &test_echo;
+    options.routees = 3;
+    options.routing = TROUPE_ROUTE_GATHER;
+    options.gather = &gather;
+    asker = test_spawn_doer(system, NULL);
+    cr_assert_eq(
+        troupe_system_spawn_router(system, &options, &the_router), TROUPE_OK);
+    test_run(system);
+}
+
+static void
+run_gather(troupe_system *system)
+{
+    gathers = gathers_ended = 0;
+    for (int i = 0; i < 3; i++) {
+        test_do(system, asker, ask_the_router, NULL);
+    }
+    if (troupe_system_seed(system) != 0) { /* what was lost ends in time */
+        cr_assert_eq(troupe_system_advance(system, TROUPE_S(10)), TROUPE_OK);
+        cr_assert_eq(gathers_ended, gathers);
+    }
+}
+
+Test(fault_memory, a_router_that_gathers)
+{
+    fail_each(&(struct scenario){prepare_gather, run_gather, 3});
+}
+
 /* What failed once is done in the end. */
 Test(fault_memory, a_router_is_whole_again_afterwards)
 {
