@@ -13,6 +13,7 @@
 #include "actor/timers.h"
 #include "base/backoff.h"
 #include "base/options.h"
+#include "pattern/child_plan.h"
 #include "sched/alarm.h"
 #include "system/spawn.h"
 #include "system/system.h"
@@ -58,12 +59,8 @@ static const troupe_msg_type tick_type = {
 struct plan {
     troupe_backoff_options options; /* without defaults */
     troupe_backoff backoff;
-    troupe_spawn_options child;
-    troupe_mailbox_options mailbox; /* of the child; size 0: none */
-    troupe_throttle_options throttle;
-    troupe_supervision children;
-    troupe_backoff children_backoff;
-    /* rules of `children`, arg of the child, its name with a NUL */
+    struct trp_child_plan child;
+    /* the tail of `child`, its name with a NUL */
 };
 
 struct keeper {
@@ -79,22 +76,10 @@ struct keeper {
 
 /* --- the plan ------------------------------------------------------------- */
 
-static size_t
-rules_bytes(const struct plan *plan)
-{
-    return plan->children.rule_count * sizeof(troupe_rule);
-}
-
-static const char *
-arg_of(const struct plan *plan)
-{
-    return (const char *)(plan + 1) + rules_bytes(plan);
-}
-
 static const char *
 name_of(const struct plan *plan)
 {
-    return arg_of(plan) + plan->child.arg_bytes;
+    return (const char *)(plan + 1) + trp_child_plan_tail(&plan->child);
 }
 
 static troupe_status
@@ -186,15 +171,6 @@ set_defaults(struct plan *plan)
     }
 }
 
-/* As it was given: what the checks make of it is for one spawn only. */
-static void
-copy_part(void *to, size_t bytes, const void *from, const char *call)
-{
-    if (from != NULL) {
-        (void)trp_options_copy(to, bytes, from, call);
-    }
-}
-
 /* All but what has no fixed size. */
 static troupe_status
 make_plan(
@@ -220,43 +196,20 @@ make_plan(
         return status;
     }
     set_defaults(plan);
-    copy_part(
-        &plan->child, sizeof plan->child, plan->options.child_options, call);
-    copy_part(&plan->mailbox, sizeof plan->mailbox, plan->child.mailbox, call);
-    copy_part(
-        &plan->throttle, sizeof plan->throttle, plan->child.throttle, call);
-    copy_part(
-        &plan->children, sizeof plan->children, plan->child.children, call);
-    copy_part(&plan->children_backoff, sizeof plan->children_backoff,
-        plan->children.backoff, call);
+    trp_child_plan_make(&plan->child, plan->options.child_options, call);
     return TROUPE_OK;
 }
 
 /* What the plan says of the child, with pointers into it. */
 static void
-child_of(const struct plan *plan, troupe_spawn_options *child,
-    troupe_supervision *children)
+child_of(const struct plan *plan, struct trp_child_parts *parts,
+    troupe_spawn_options *child)
 {
     static const troupe_supervision stop = {
         .size = sizeof stop, .otherwise = TROUPE_DIRECTIVE_STOP};
 
-    *child = plan->child;
-    child->size = sizeof *child;
+    trp_child_plan_options(&plan->child, plan + 1, parts, child);
     child->own = &stop;
-    child->arg = child->arg_bytes != 0 ? arg_of(plan) : NULL;
-    child->mailbox = plan->mailbox.size != 0 ? &plan->mailbox : NULL;
-    child->throttle = plan->throttle.size != 0 ? &plan->throttle : NULL;
-    child->children = NULL;
-    if (plan->children.size != 0) {
-        *children = plan->children;
-        children->size = sizeof *children;
-        children->rules = children->rule_count != 0
-                              ? (const troupe_rule *)(const void *)(plan + 1)
-                              : NULL;
-        children->backoff =
-            plan->children_backoff.size != 0 ? &plan->children_backoff : NULL;
-        child->children = children;
-    }
 }
 
 /* --- the child ------------------------------------------------------------ */
@@ -273,7 +226,7 @@ spawn_next(troupe_self *self, struct keeper *keeper)
 {
     const struct plan *plan = keeper->plan;
     bool is_confirmed = plan->options.grace_ns == TROUPE_GRACE_NONE;
-    troupe_supervision children;
+    struct trp_child_parts parts;
     troupe_spawn_options child;
     char name[CHILD_NAME_BYTES_MAX + NUMBER_BYTES + 1];
     troupe_ref ref;
@@ -286,7 +239,7 @@ spawn_next(troupe_self *self, struct keeper *keeper)
     if (status != TROUPE_OK) {
         return status;
     }
-    child_of(plan, &child, &children);
+    child_of(plan, &parts, &child);
     (void)snprintf(
         name, sizeof name, "%s-%" PRIu64, name_of(plan), keeper->number);
     child.name = name;
@@ -523,20 +476,14 @@ spawn(struct trp_core *core, troupe_self *self,
     }
     name_bytes = strlen(plan.options.child_name) + 1;
     options.arg_bytes =
-        sizeof plan + rules_bytes(&plan) + plan.child.arg_bytes + name_bytes;
+        sizeof plan + trp_child_plan_tail(&plan.child) + name_bytes;
     block = trp_heap_alloc(&core->heap, options.arg_bytes);
     if (block == NULL) {
         return TROUPE_E_NOMEM;
     }
     memcpy(block, &plan, sizeof plan);
     options.arg = block;
-    if (plan.children.rule_count != 0) {
-        memcpy(block + sizeof plan, plan.children.rules, rules_bytes(&plan));
-    }
-    if (plan.child.arg_bytes != 0) {
-        memcpy(block + sizeof plan + rules_bytes(&plan), plan.child.arg,
-            plan.child.arg_bytes);
-    }
+    trp_child_plan_pack(&plan.child, block + sizeof plan);
     memcpy(block + options.arg_bytes - name_bytes, plan.options.child_name,
         name_bytes);
     options.name = plan.options.name;
