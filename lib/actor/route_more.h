@@ -43,6 +43,7 @@ struct trp_routing {
     troupe_ref router;
     const struct trp_item *item;
     uint64_t index;
+    bool has_index; /* was taken */
     bool is_dead; /* the router has gone, or goes, and the count is 0 */
     /* of the version that is looked at */
     struct trp_table_view view;
@@ -82,6 +83,14 @@ static inline bool
 trp_routing_is_sampled(const struct trp_routing *routing)
 {
     return TRP_UNLIKELY((routing->index & TRP_ROUTE_SAMPLE_MASK) == 0);
+}
+
+/* Where a rotation is. A division of 64 bits takes longer than one of 32. */
+static inline uint32_t
+trp_route_rotate(uint64_t index, uint32_t count)
+{
+    return TRP_LIKELY(index <= UINT32_MAX) ? (uint32_t)index % count
+                                           : (uint32_t)(index % count);
 }
 
 static inline void

@@ -93,7 +93,7 @@ below(uint64_t random, uint32_t count)
 static uint32_t
 rotate(const struct trp_routing *routing)
 {
-    return (uint32_t)(routing->index % routing->count);
+    return trp_route_rotate(routing->index, routing->count);
 }
 
 /*
@@ -271,8 +271,10 @@ trp_route_to_one(struct trp_routing *routing)
     if (routing->count == 0) {
         return TROUPE_E_NO_ROUTE;
     }
-    /* relaxed: a number; the table is ordered by its word. */
-    routing->index = trp_add_relaxed(&routing->route->index, 1);
+    if (!routing->has_index) {
+        /* relaxed: a number; the table is ordered by its word. */
+        routing->index = trp_add_relaxed(&routing->route->index, 1);
+    }
     do {
         if (routing->count == 0) {
             return TROUPE_E_NO_ROUTE;
