@@ -59,6 +59,37 @@
     X(priority1m, bench_priority1m, "messages", "the same with 1M waiting")    \
     X(stash, bench_stash, "messages", "64 put aside, put back, handled, 5M")   \
     X(breaker, bench_breaker, "calls", "through a closed breaker, 50M")        \
+    X(router4, bench_router4, "messages",                                      \
+        "1 driver, a router with 4 routees, round robin, 2M")                  \
+    X(router16, bench_router16, "messages", "the same with 16 routees")        \
+    X(router64, bench_router64, "messages", "the same with 64 routees")        \
+    X(routersm4, bench_routersm4, "messages",                                  \
+        "as router4, by smallest mailbox, 2M")                                 \
+    X(routersm16, bench_routersm16, "messages", "the same with 16 routees")    \
+    X(routersm64, bench_routersm64, "messages", "the same with 64 routees")    \
+    X(routersm256, bench_routersm256, "messages", "the same with 256 routees") \
+    X(routersm1024, bench_routersm1024, "messages",                            \
+        "the same with 1024 routees")                                          \
+    X(routerrandom64, bench_routerrandom64, "messages",                        \
+        "as router64, at random")                                              \
+    X(routerweighted64, bench_routerweighted64, "messages",                    \
+        "as router64, by weights of 1 to 4")                                   \
+    X(routertwo64, bench_routertwo64, "messages",                              \
+        "as router64, the emptier of two at random")                           \
+    X(routerleast64, bench_routerleast64, "messages",                          \
+        "as router64, by least in flight")                                     \
+    X(routercustom64, bench_routercustom64, "messages",                        \
+        "as router64, by a function of one's own")                             \
+    X(routerserial64, bench_routerserial64, "messages",                        \
+        "the same in the router's turn")                                       \
+    X(fanout1000, bench_fanout1000, "messages",                                \
+        "each number to 1000 routees, 2M in all")                              \
+    X(fanoutshared1000, bench_fanoutshared1000, "messages",                    \
+        "the same with a shared payload of 1 KiB")                             \
+    X(fanoutcopied1000, bench_fanoutcopied1000, "messages",                    \
+        "the same with a copy of 1 KiB for each")                              \
+    X(routerresize, bench_routerresize, "messages",                            \
+        "as router64, 32 or 64 routees in turn, 2M")                           \
     X(watchstorm, bench_watchstorm, "notices",                                 \
         "200k actors watch one, it ends, all are told")                        \
     X(watchmany, bench_watchmany, "notices",                                   \
