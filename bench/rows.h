@@ -90,6 +90,20 @@
         "the same with a copy of 1 KiB for each")                              \
     X(routerresize, bench_routerresize, "messages",                            \
         "as router64, 32 or 64 routees in turn, 2M")                           \
+    X(pick64, bench_pick64, "messages",                                        \
+        "bursts to 64 routees, the sends alone, round robin, 2M")              \
+    X(pickrandom64, bench_pickrandom64, "messages", "the same at random")      \
+    X(pickweighted64, bench_pickweighted64, "messages",                        \
+        "the same by weights of 1 to 4")                                       \
+    X(picktwo64, bench_picktwo64, "messages",                                  \
+        "the same, the emptier of two at random")                              \
+    X(picksm64, bench_picksm64, "messages", "the same by smallest mailbox")    \
+    X(picksm256, bench_picksm256, "messages", "picksm64, 256 routees")         \
+    X(picksm1024, bench_picksm1024, "messages", "picksm64, 1024 routees")      \
+    X(pickleast64, bench_pickleast64, "messages",                              \
+        "pick64, but by least in flight")                                      \
+    X(pickcustom64, bench_pickcustom64, "messages",                            \
+        "pick64, but by a function of one's own")                              \
     X(watchstorm, bench_watchstorm, "notices",                                 \
         "200k actors watch one, it ends, all are told")                        \
     X(watchmany, bench_watchmany, "notices",                                   \

@@ -40,7 +40,7 @@ PEERS = {
 }
 ONLY = {  # rows of troupe, and variants that differ from their sibling only in these
     "troupe": set("pingpong ring count n1 fjthrput big ubench chameneos dict bndbuf "
-                  "fjcreate churn fib skynet memory".split()),
+                  "fjcreate churn fib skynet memory router4 router16 router64".split()),
     "go0": set("pingpong ring count fjthrput n1 ask memory router4 router16 router64".split()),
     "tokiob": set("count fjthrput n1 router4 router16 router64".split()),
     "hand": set("pingpong ring count fjcreate fjthrput big n1 ubench n1fifo".split()),
