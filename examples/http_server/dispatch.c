@@ -4,14 +4,14 @@
 #include "loop.h"
 
 static troupe_status
-send_hash(struct loop *loop, troupe_ref actor, struct ticket ticket,
+send_hash(struct loop *loop, troupe_ref pool, struct ticket ticket,
     struct request *request)
 {
     struct buffer body = request_take_body(request);
     struct hash_request hash = {
         .ticket = ticket, .body = body.data, .bytes = body.length};
     troupe_status status =
-        troupe_port_send(loop->port, actor, &hash_request_type, &hash);
+        troupe_port_send(loop->port, pool, &hash_request_type, &hash);
 
     if (status != TROUPE_OK) {
         buffer_free(&body); /* refused, so still ours */
@@ -20,7 +20,7 @@ send_hash(struct loop *loop, troupe_ref actor, struct ticket ticket,
 }
 
 static troupe_status
-send_to(struct loop *loop, troupe_ref actor, struct ticket ticket,
+send_to(struct loop *loop, troupe_ref pool, struct ticket ticket,
     struct request *request)
 {
     const struct hello_request hello = {ticket};
@@ -29,13 +29,13 @@ send_to(struct loop *loop, troupe_ref actor, struct ticket ticket,
 
     switch (request->route.kind) {
     case ROUTE_HELLO:
-        return troupe_port_send(loop->port, actor, &hello_request_type, &hello);
+        return troupe_port_send(loop->port, pool, &hello_request_type, &hello);
     case ROUTE_WORK:
-        return troupe_port_send(loop->port, actor, &work_request_type, &work);
+        return troupe_port_send(loop->port, pool, &work_request_type, &work);
     case ROUTE_HASH:
-        return send_hash(loop, actor, ticket, request);
+        return send_hash(loop, pool, ticket, request);
     case ROUTE_STATS:
-        return troupe_port_send(loop->port, actor, &stats_request_type, &stats);
+        return troupe_port_send(loop->port, pool, &stats_request_type, &stats);
     case ROUTE_REFUSED:
         break;
     }
@@ -46,18 +46,15 @@ uint16_t
 dispatch(struct loop *loop, struct ticket ticket, struct request *request)
 {
     struct server *server = loop->server;
-    troupe_ref actor;
-
     if (atomic_fetch_add_explicit(&server->inflight, 1, memory_order_relaxed) >=
         server->options.max_inflight) {
         atomic_fetch_sub_explicit(&server->inflight, 1, memory_order_relaxed);
         counter_add(&loop->counters.busy, 1);
         return 503;
     }
-    actor = pool_choose(&server->pool, server->system, &loop->turn);
-    if (send_to(loop, actor, ticket, request) != TROUPE_OK) {
+    if (send_to(loop, server->pool, ticket, request) != TROUPE_OK) {
         atomic_fetch_sub_explicit(&server->inflight, 1, memory_order_relaxed);
-        return 503; /* out of memory, or the actor is gone */
+        return 503; /* out of memory, or no actor is left */
     }
     counter_add(&loop->counters.dispatched, 1);
     counter_add(&loop->counters.waiting, 1);

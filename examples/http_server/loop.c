@@ -202,7 +202,6 @@ loop_init(struct loop *loop, struct server *server, uint32_t number)
 
     loop->server = server;
     loop->number = number;
-    loop->turn = number; /* so that the loops do not start with one actor */
     snprintf(name, sizeof name, "loop-%u", number);
     status = troupe_port_open(server->system, name, &loop->port);
     if (status != TROUPE_OK) {

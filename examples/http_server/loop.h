@@ -28,7 +28,6 @@ struct loop {
     struct deadlines idle;
     struct deadlines linger;
     uint32_t number;
-    uint32_t turn; /* for pool_choose() */
     bool has_uv;
     bool running; /* the thread exists */
     bool stopping;

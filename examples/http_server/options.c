@@ -31,11 +31,31 @@ static const struct number numbers[] = {OPTION_MAP(OPTION_NUMBER)};
 enum {
     NUMBERS = sizeof numbers / sizeof numbers[0],
     CODE_ADDRESS = NUMBERS, /* the codes after those of the numbers */
+    CODE_ROUTING,
     CODE_HELP,
     CODE_VERSION,
     CODES,
     CODE_FIRST = 256 /* clear of '?' and ':' */
 };
+
+static const struct routing routings[] = {
+    {"smallest", TROUPE_ROUTE_SMALLEST_MAILBOX},
+    {"round-robin", TROUPE_ROUTE_ROUND_ROBIN},
+    {"random", TROUPE_ROUTE_RANDOM},
+    {"two-choices", TROUPE_ROUTE_TWO_CHOICES},
+    {"least-in-flight", TROUPE_ROUTE_LEAST_IN_FLIGHT},
+};
+
+enum { ROUTINGS = sizeof routings / sizeof routings[0] };
+
+/* "smallest, round-robin, .." */
+static void
+print_routings(FILE *out)
+{
+    for (size_t i = 0; i < ROUTINGS; i++) {
+        fprintf(out, "%s%s", i > 0 ? ", " : "", routings[i].name);
+    }
+}
 
 static uint64_t *
 member(struct options *options, const struct number *number)
@@ -48,8 +68,12 @@ print_help(FILE *out)
 {
     fputs("Usage: http_server [options]\n"
           "An HTTP/1.1 server whose requests are answered by troupe actors.\n\n"
-          "  --address A            IPv4 or IPv6 address (127.0.0.1)\n",
+          "  --address A            IPv4 or IPv6 address (127.0.0.1)\n"
+          "  --routing S            which actor gets a request; one of\n"
+          "                         ",
         out);
+    print_routings(out);
+    fprintf(out, " (%s)\n", routings[0].name);
     for (size_t i = 0; i < NUMBERS; i++) {
         int pad = 19 - (int)strlen(numbers[i].option);
 
@@ -86,6 +110,21 @@ parse_address(struct options *options, const char *text, FILE *errors)
 }
 
 static bool
+parse_routing(struct options *options, const char *text, FILE *errors)
+{
+    for (size_t i = 0; i < ROUTINGS; i++) {
+        if (strcmp(routings[i].name, text) == 0) {
+            options->routing = &routings[i];
+            return true;
+        }
+    }
+    fputs("http_server: --routing must be one of ", errors);
+    print_routings(errors);
+    fprintf(errors, " (got \"%s\")\n", text);
+    return false;
+}
+
+static bool
 parse_number(struct options *options, const struct number *number,
     const char *text, FILE *errors)
 {
@@ -119,7 +158,7 @@ default_loops(void)
 static void
 set_defaults(struct options *options)
 {
-    *options = (struct options){.address = NULL};
+    *options = (struct options){.routing = &routings[0]};
     for (size_t i = 0; i < NUMBERS; i++) {
         *member(options, &numbers[i]) = numbers[i].initial;
     }
@@ -135,6 +174,8 @@ list_options(struct option list[CODES + 1])
     }
     list[CODE_ADDRESS] = (struct option){
         "address", required_argument, NULL, CODE_FIRST + CODE_ADDRESS};
+    list[CODE_ROUTING] = (struct option){
+        "routing", required_argument, NULL, CODE_FIRST + CODE_ROUTING};
     list[CODE_HELP] =
         (struct option){"help", no_argument, NULL, CODE_FIRST + CODE_HELP};
     list[CODE_VERSION] = (struct option){
@@ -149,6 +190,9 @@ other_code(
     switch (code) {
     case CODE_FIRST + CODE_ADDRESS:
         return parse_address(options, optarg, errors) ? OPTIONS_RUN
+                                                      : OPTIONS_BAD;
+    case CODE_FIRST + CODE_ROUTING:
+        return parse_routing(options, optarg, errors) ? OPTIONS_RUN
                                                       : OPTIONS_BAD;
     case CODE_FIRST + CODE_HELP:
         print_help(out);

@@ -2,6 +2,8 @@
 #ifndef HTTP_OPTIONS_H
 #define HTTP_OPTIONS_H
 
+#include <troupe/router.h>
+
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -20,8 +22,15 @@
     X(idle_timeout_ms, "idle-timeout-ms", 10, 3600000, 30000,                  \
         "for a whole request, and between two of them")
 
+/* A strategy of the pool, and what --routing calls it. The first is usual. */
+struct routing {
+    const char *name;
+    troupe_routing strategy;
+};
+
 struct options {
-    const char *address; /* of argv, or static */
+    const struct routing *routing; /* static */
+    const char *address;           /* of argv, or static */
     struct sockaddr_storage socket_address;
 #define OPTION_MEMBER(name, option, least, most, initial, help) uint64_t name;
     OPTION_MAP(OPTION_MEMBER)

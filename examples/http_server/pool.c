@@ -4,64 +4,20 @@
 #include "server.h"
 #include "worker.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 troupe_status
-pool_create(struct pool *pool, const struct server *server)
+pool_create(const struct server *server, troupe_ref *pool)
 {
     const struct worker_arg arg = {server};
-    uint32_t count = (uint32_t)server->options.actors;
-    troupe_status status = TROUPE_OK;
+    troupe_spawn_options each = TROUPE_INIT(troupe_spawn_options);
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
 
-    pool->actors = calloc(count, sizeof *pool->actors);
-    if (pool->actors == NULL) {
-        return TROUPE_E_NOMEM;
-    }
-    for (uint32_t i = 0; i < count && status == TROUPE_OK; i++) {
-        troupe_spawn_options options = TROUPE_INIT(troupe_spawn_options);
-        char name[32];
-
-        snprintf(name, sizeof name, "worker-%u", i);
-        options.name = name;
-        options.arg = &arg;
-        options.arg_bytes = sizeof arg;
-        status = troupe_system_spawn(
-            server->system, &worker_type, &options, &pool->actors[i]);
-    }
-    if (status != TROUPE_OK) {
-        pool_free(pool);
-        return status;
-    }
-    pool->count = count;
-    return TROUPE_OK;
-}
-
-void
-pool_free(struct pool *pool)
-{
-    free(pool->actors);
-    *pool = (struct pool){0};
-}
-
-troupe_ref
-pool_choose(
-    const struct pool *pool, const troupe_system *system, uint32_t *turn)
-{
-    uint32_t best = *turn < pool->count ? *turn : 0;
-    uint32_t best_depth = troupe_depth(system, pool->actors[best]);
-    uint32_t next = best;
-
-    for (uint32_t i = 1; i < pool->count && best_depth != 0; i++) {
-        uint32_t depth;
-
-        next = next + 1 < pool->count ? next + 1 : 0;
-        depth = troupe_depth(system, pool->actors[next]);
-        if (depth < best_depth) {
-            best_depth = depth;
-            best = next;
-        }
-    }
-    *turn = best + 1;
-    return pool->actors[best];
+    each.arg = &arg;
+    each.arg_bytes = sizeof arg;
+    options.name = "pool";
+    options.type = &worker_type;
+    options.routee_options = &each;
+    options.routees = (uint32_t)server->options.actors;
+    options.routing = server->options.routing->strategy;
+    options.flags = TROUPE_ROUTER_RESPAWN;
+    return troupe_system_spawn_router(server->system, &options, pool);
 }

@@ -6,22 +6,10 @@
 
 struct server;
 
-/* The actors that answer requests. Constant once created. */
-struct pool {
-    troupe_ref *actors;
-    uint32_t count;
-};
-
-/* Spawns them as /user/worker-0, .. Nothing to free on failure. */
-troupe_status pool_create(struct pool *pool, const struct server *server);
-/* After the system. */
-void pool_free(struct pool *pool);
-
 /*
- * The actor with the fewest waiting messages. `*turn` is the caller's own: who
- * comes first among equals moves on with each call.
+ * Spawns the actors that answer requests, /user/pool/routee-1 and so on, and
+ * the router before them: what is sent to `*pool` goes to one of them.
  */
-troupe_ref pool_choose(
-    const struct pool *pool, const troupe_system *system, uint32_t *turn);
+troupe_status pool_create(const struct server *server, troupe_ref *pool);
 
 #endif /* HTTP_POOL_H */

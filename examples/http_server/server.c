@@ -26,7 +26,7 @@ start_runtime(struct server *server)
     options.workers = (uint32_t)server->options.workers;
     status = troupe_system_create(&options, &server->system);
     if (status == TROUPE_OK) {
-        status = pool_create(&server->pool, server);
+        status = pool_create(server, &server->pool);
     }
     return status == TROUPE_OK ? 0 : explain(status);
 }
@@ -83,7 +83,6 @@ server_stop(struct server *server)
     if (status != TROUPE_OK) {
         return explain(status); /* actors still run and use what we have */
     }
-    pool_free(&server->pool);
     free(server->loops);
     return 0;
 }

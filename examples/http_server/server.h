@@ -16,7 +16,7 @@ struct loop;
 struct server {
     struct options options;
     troupe_system *system;
-    struct pool pool;
+    troupe_ref pool; /* a router */
     struct loop *loops;
     uint32_t loop_count;
     _Atomic(uint64_t) inflight; /* requests at actors, of all loops */

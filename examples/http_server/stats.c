@@ -68,6 +68,24 @@ runtime_numbers(const struct server *server)
     return object;
 }
 
+static json_t *
+router_numbers(const struct server *server)
+{
+    troupe_router_counters counters = TROUPE_INIT(troupe_router_counters);
+
+    if (troupe_router_counters_read(server->system, server->pool, &counters) !=
+        TROUPE_OK) {
+        return NULL;
+    }
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "routing",
+        server->options.routing->name, "routees", (json_int_t)counters.routees,
+        "routed", (json_int_t)counters.routed, "empty",
+        (json_int_t)counters.empty, "refused", (json_int_t)counters.refused,
+        "waited", (json_int_t)counters.waited, "pick_samples",
+        (json_int_t)counters.pick_samples, "pick_ns",
+        (json_int_t)counters.pick_ns);
+}
+
 static bool
 add_actor(const troupe_actor_info *info, void *user)
 {
@@ -90,7 +108,7 @@ actors_array(const struct server *server)
 {
     json_t *array = json_array();
 
-    if (array != NULL && troupe_inspect(server->system, "/user", add_actor,
+    if (array != NULL && troupe_inspect(server->system, "/user/pool", add_actor,
                              array) != TROUPE_OK) {
         json_decref(array);
         return NULL;
@@ -101,12 +119,12 @@ actors_array(const struct server *server)
 char *
 stats_text(const struct server *server, size_t *length)
 {
-    json_t *root = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "version",
+    json_t *root = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "version",
         troupe_version_text(), "uptime_ms",
         (json_int_t)(troupe_now_ns(server->system) / 1000000), "inflight",
         (json_int_t)counter_read(&server->inflight), "loops",
-        loops_array(server), "troupe", runtime_numbers(server), "actors",
-        actors_array(server));
+        loops_array(server), "troupe", runtime_numbers(server), "router",
+        router_numbers(server), "actors", actors_array(server));
     char *text = root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
 
     json_decref(root);

@@ -250,6 +250,16 @@ class Endpoints(unittest.TestCase):
         self.assertTrue(all(a["handled"] > 0 for a in stats["actors"]), stats)
         self.assertTrue(all(l["requests"] > 0 for l in stats["loops"]), stats)
 
+    def test_stats_show_the_router(self):
+        before = self.server.stats()["router"]
+        for _ in range(10):
+            self.server.get("/")
+        after = self.server.stats()["router"]
+        self.assertEqual((after["routing"], after["routees"]), ("smallest", 16))
+        self.assertEqual(after["routed"] - before["routed"], 11)
+        self.assertGreater(after["pick_samples"], 0)
+        self.assertEqual((after["empty"], after["refused"]), (0, 0))
+
     def test_unknown_path_is_404(self):
         for path in ("/x", "/work/", "//", "/hash?", "/hash/1", "/%2F"):
             expected = 405 if path == "/hash?" else 404
@@ -717,6 +727,39 @@ class Stop(unittest.TestCase):
             server.stop()
 
 
+class Routing(unittest.TestCase):
+    ALL = ("smallest", "round-robin", "random", "two-choices",
+           "least-in-flight")
+
+    def test_every_strategy_serves(self):
+        for name in self.ALL:
+            with Server("--routing", name, "--actors", "4") as server:
+                for _ in range(20):
+                    self.assertEqual(server.get("/").status, 200)
+                stats = server.stats()
+                self.assertEqual(stats["router"]["routing"], name)
+                self.assertEqual(stats["router"]["routed"], 21)
+                self.assertEqual(stats["troupe"]["dead"], 0)
+
+    def test_round_robin_gives_each_as_many(self):
+        with Server("--routing", "round-robin", "--actors", "4") as server:
+            for _ in range(400):
+                server.get("/")
+            took = [actor["handled"] for actor in server.stats()["actors"]]
+            self.assertEqual(len(took), 4)
+            self.assertLessEqual(max(took) - min(took), 2, took)  # at work
+
+    def test_least_in_flight_passes_by_who_is_busy(self):
+        with Server("--routing", "least-in-flight", "--workers", "2") as server:
+            busy = server.open()
+            busy.send("GET /work?us=1000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+            server.await_stats(lambda stats: stats["inflight"] == 2)
+            for _ in range(32):  # round all 16, twice
+                server.get("/")
+            self.assertEqual(server.stats()["inflight"], 2)  # still at it
+            self.assertEqual(busy.answer().status, 200)
+
+
 class CommandLine(unittest.TestCase):
     def run_server(self, *arguments):
         return subprocess.run([SERVER, *arguments], capture_output=True,
@@ -742,6 +785,9 @@ class CommandLine(unittest.TestCase):
                 (("--idle-timeout-ms", "1"), ("--idle-timeout-ms", '"1"')),
                 (("--workers", "1025"), ("--workers", "1024", '"1025"')),
                 (("--address", "localhost"), ("--address", '"localhost"')),
+                (("--routing", "best"),
+                 ("--routing", '"best"', *Routing.ALL)),
+                (("--routing",), ("--routing", "needs a value")),
                 (("--port",), ("--port", "needs a value")),
                 (("--nonsense",), ("--nonsense", "not an option")),
                 (("--help=1",), ("--help=1",)), (("-x",), ("-x",)),
