@@ -282,6 +282,21 @@ check_counts(const struct experiment *experiment)
     }
 }
 
+/* With a load below 100 % little waits in the end, if the CPUs are ours. */
+static void
+warn_of_backlog(const struct experiment *experiment)
+{
+    troupe_counters counters = TROUPE_INIT(troupe_counters);
+
+    must(troupe_counters_read(experiment->system, &counters));
+    if (counters.queued > 1000 && counters.queued > experiment->count / 20) {
+        fprintf(stderr,
+            "heavy_tail: %llu jobs wait in the end: this machine does other "
+            "things too, and the load was higher than said\n",
+            (unsigned long long)counters.queued);
+    }
+}
+
 static void
 run(struct experiment *experiment, troupe_routing routing)
 {
@@ -298,6 +313,7 @@ run(struct experiment *experiment, troupe_routing routing)
         must(troupe_system_advance(
             experiment->system, experiment->count * HEAVY_US * VIRTUAL_US));
     }
+    warn_of_backlog(experiment);
     must(troupe_system_await_idle(experiment->system, TROUPE_S(300)));
     check_counts(experiment);
     must(troupe_system_destroy(experiment->system));
