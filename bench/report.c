@@ -34,7 +34,7 @@ void
 bench_report_list(void)
 {
     for (size_t i = 0; i < bench_row_count; i++) {
-        printf("%-10s %-9s %s\n", bench_rows[i].name, bench_rows[i].counted,
+        printf("%-16s %-9s %s\n", bench_rows[i].name, bench_rows[i].counted,
             bench_rows[i].text);
     }
 }
@@ -43,7 +43,7 @@ void
 bench_report_head(void)
 {
     printf("troupe %s\n", troupe_version_text());
-    printf("%-10s %7s %11s %9s %19s %9s  %s\n", "row", "workers", "median M/s",
+    printf("%-16s %7s %11s %9s %19s %9s  %s\n", "row", "workers", "median M/s",
         "ns/op", "min..max M/s", "RSS MiB", "counted");
 }
 
@@ -65,7 +65,7 @@ bench_report_row(
     }
     snprintf(spread, sizeof spread, "%.3f..%.3f", rate(&results[0]) * 1e-6,
         rate(&results[count - 1]) * 1e-6);
-    printf("%-10s %7" PRIu32 " %11.3f %9.1f %19s %9.1f  %s%s%s\n", row->name,
+    printf("%-16s %7" PRIu32 " %11.3f %9.1f %19s %9.1f  %s%s%s\n", row->name,
         results[0].workers, median * 1e-6, median > 0 ? 1e9 / median : 0,
         spread, rss_mib, row->counted,
         results[middle].note[0] != '\0' ? "; " : "", results[middle].note);

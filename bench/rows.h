@@ -78,6 +78,7 @@
         "as router64, the emptier of two at random")                           \
     X(routerleast64, bench_routerleast64, "messages",                          \
         "as router64, by least in flight")                                     \
+    X(routerhash64, bench_routerhash64, "messages", "as router64, by a key")   \
     X(routercustom64, bench_routercustom64, "messages",                        \
         "as router64, by a function of one's own")                             \
     X(routerserial64, bench_routerserial64, "messages",                        \
@@ -102,6 +103,7 @@
     X(picksm1024, bench_picksm1024, "messages", "picksm64, 1024 routees")      \
     X(pickleast64, bench_pickleast64, "messages",                              \
         "pick64, but by least in flight")                                      \
+    X(pickhash64, bench_pickhash64, "messages", "pick64, but by a key")        \
     X(pickcustom64, bench_pickcustom64, "messages",                            \
         "pick64, but by a function of one's own")                              \
     X(watchstorm, bench_watchstorm, "notices",                                 \

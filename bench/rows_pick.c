@@ -252,6 +252,24 @@ bench_pickweighted64(struct bench *bench)
     pick(bench, &options);
 }
 
+static uint64_t
+number_key(const troupe_msg *msg, void *user)
+{
+    (void)user;
+    return (uint64_t)*troupe_payload(msg, int64_t);
+}
+
+void
+bench_pickhash64(struct bench *bench)
+{
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+
+    options.routing = TROUPE_ROUTE_CONSISTENT_HASH;
+    options.routees = ROUTEES;
+    options.key = number_key;
+    pick(bench, &options);
+}
+
 static size_t
 pick_next(
     const troupe_route *route, troupe_ref *chosen, size_t capacity, void *user)

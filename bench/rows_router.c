@@ -233,6 +233,24 @@ bench_routerweighted64(struct bench *bench)
     route(bench, &options, false);
 }
 
+static uint64_t
+number_key(const troupe_msg *msg, void *user)
+{
+    (void)user;
+    return (uint64_t)*troupe_payload(msg, int64_t);
+}
+
+void
+bench_routerhash64(struct bench *bench)
+{
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+
+    options.routing = TROUPE_ROUTE_CONSISTENT_HASH;
+    options.routees = ROUTEES;
+    options.key = number_key;
+    route(bench, &options, false);
+}
+
 /* What round robin is, as code of one's own. */
 static size_t
 pick_next(
