@@ -34,7 +34,7 @@ struct bench {
     uint64_t must_end;    /* actors that must have ended by themselves */
     uint64_t must_drop;   /* messages that a full mailbox discarded ... */
     uint64_t must_refuse; /* ... or gave back */
-    uint64_t must_bury;   /* answers that nobody waits for any more */
+    uint64_t must_bury;   /* dead letters; answers that nobody waits for */
     struct bench_result result;
 };
 
