@@ -44,7 +44,7 @@ struct trp_routing {
     const struct trp_item *item;
     uint64_t index;
     bool has_index; /* was taken */
-    bool is_dead; /* the router has gone, or goes, and the count is 0 */
+    bool is_dead;   /* the router has gone, or goes, and the count is 0 */
     /* of the version that is looked at */
     struct trp_table_view view;
     const struct trp_route_block *block;
