@@ -435,6 +435,13 @@ is_its_own(const struct trp_item *item)
            trp_mark_type(item->mark) == &trp_route_control_type;
 }
 
+TRP_INLINE troupe_ref
+rotated(const struct trp_route_block *block, uint64_t index, uint32_t count)
+{
+    return trp_ref_unpack(trp_load_acquire(/* pairs: table.entry */
+        &block->entry[trp_route_rotate(index, count)].ref));
+}
+
 /*
  * Round robin to a routee where nothing is unusual: what most messages need of
  * all that is in this file, in a third of the instructions. False: it has gone
@@ -449,10 +456,11 @@ rotate_on(struct trp_routing *routing)
     const struct trp_route_block *block = view.block;
     struct trp_cell *cell;
     enum trp_claim claim;
+    uint64_t guess;
     uint32_t count;
     troupe_ref to;
 
-    if (TRP_UNLIKELY(block == NULL ||
+    if (TRP_UNLIKELY(block == NULL || trp_thread.in_route != NULL ||
                      (routing->item->mark & TRP_MARK_BROADCAST) != 0 ||
                      /* relaxed: a look. */
                      trp_load_relaxed(&route->look_ns) != 0)) {
@@ -466,11 +474,19 @@ rotate_on(struct trp_routing *routing)
                      !is_open(core, routing->router))) {
         return false;
     }
-    /* relaxed: a number; the table is ordered by its word. */
+    /*
+     * Whose turn it is if nobody comes between: his cell is on its way here
+     * while the index is taken. relaxed, both: a number; the table is ordered
+     * by its word.
+     */
+    guess = trp_load_relaxed(&route->index);
+    to = rotated(block, guess, count);
+    __builtin_prefetch(trp_cell_at(core, to.index), 1);
     routing->index = trp_add_relaxed(&route->index, 1);
     routing->has_index = true;
-    to = trp_ref_unpack(trp_load_acquire(/* pairs: table.entry */
-        &block->entry[trp_route_rotate(routing->index, count)].ref));
+    if (TRP_UNLIKELY(routing->index != guess)) {
+        to = rotated(block, routing->index, count);
+    }
     if (trp_routing_is_sampled(routing) ||
         TRP_UNLIKELY(!trp_table_is_current(&route->table, &view) ||
                      !trp_ref_is_possible(core, to))) {

@@ -85,10 +85,13 @@ trp_routing_is_sampled(const struct trp_routing *routing)
     return TRP_UNLIKELY((routing->index & TRP_ROUTE_SAMPLE_MASK) == 0);
 }
 
-/* Where a rotation is. A division of 64 bits takes longer than one of 32. */
+/* index % count, mostly without the division. */
 static inline uint32_t
 trp_route_rotate(uint64_t index, uint32_t count)
 {
+    if ((count & (count - 1)) == 0) {
+        return (uint32_t)index & (count - 1);
+    }
     return TRP_LIKELY(index <= UINT32_MAX) ? (uint32_t)index % count
                                            : (uint32_t)(index % count);
 }
