@@ -71,6 +71,8 @@ typedef struct troupe_answer {
  * its status is also returned. Without a reply there is nothing to free. A
  * driven system is run here, and its time is what passes. Without a deadline it
  * waits for an answer or the target's death, whatever else the system does.
+ * What the payload owns is taken, whatever the answer: it is the caller's still
+ * with E_INVALID, E_STATE, E_CONTEXT and E_FORKED only.
  */
 TROUPE_API troupe_status troupe_ask_wait(troupe_system *system, troupe_ref whom,
     const troupe_msg_type *type, const void *payload, uint64_t timeout_ns,

@@ -110,6 +110,24 @@ is_closing(struct trp_core *core)
     return trp_load_acquire(&core->closing) != 0; /* pairs: system.closing */
 }
 
+/*
+ * An answer has one status, whether it comes from the call or from later on, so
+ * the payload goes with either; but for mistakes, which come from the call
+ * only.
+ */
+static troupe_status
+refuse(const struct trp_sending *sending, const troupe_msg_type *type,
+    const void *payload, troupe_status status)
+{
+    bool is_mistake = status == TROUPE_E_INVALID || status == TROUPE_E_STATE ||
+                      status == TROUPE_E_CONTEXT || status == TROUPE_E_FORKED;
+
+    if (!is_mistake && type != NULL && payload != NULL) {
+        trp_send_lose(sending, type, payload, type->bytes);
+    }
+    return status;
+}
+
 troupe_status
 troupe_ask_wait(troupe_system *system, troupe_ref whom,
     const troupe_msg_type *type, const void *payload, uint64_t timeout_ns,
@@ -133,13 +151,12 @@ troupe_ask_wait(troupe_system *system, troupe_ref whom,
         status = trp_send_outside(system, call, &sending);
     }
     if (status != TROUPE_OK) {
-        answer->status = status;
-        return status;
+        return answer->status = refuse(&sending, type, payload, status);
     }
     core = &system->core;
     wait.op = trp_op_open_foreign(core);
     if (wait.op == NULL) {
-        return answer->status = TROUPE_E_NOMEM;
+        return answer->status = refuse(&sending, type, payload, TROUPE_E_NOMEM);
     }
     sending.sender = trp_op_ref(core, wait.op);
     wait.due_ns = trp_clock_after(trp_alarm_now(&core->sched),
@@ -153,6 +170,8 @@ troupe_ask_wait(troupe_system *system, troupe_ref whom,
         if (answer->status == TROUPE_E_DEAD && is_closing(core)) {
             answer->status = TROUPE_E_CLOSED;
         }
+    } else {
+        (void)refuse(&sending, type, payload, answer->status);
     }
     trp_op_close_foreign(core, sending.local, wait.op);
     return answer->status;

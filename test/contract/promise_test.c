@@ -490,6 +490,41 @@ gets_the_answer(void)
     troupe_msg_free(answer.reply);
 }
 
+Test(promise, that_is_waited_for_takes_what_the_question_owns)
+{
+    static const troupe_mailbox_options bounded = {
+        .size = TROUPE_OPTIONS(troupe_mailbox_options), .capacity = 1};
+    static const troupe_spawn_options options = {
+        .size = TROUPE_OPTIONS(troupe_spawn_options), .mailbox = &bounded};
+    static _Atomic uint64_t drops;
+    struct test_owned owned = {.drops = &drops, .number = 1};
+    troupe_ref whom = spawn_type(&test_plain);
+    troupe_answer answer;
+
+    cr_expect_eq(troupe_ask_wait(
+                     the_system, TROUPE_NONE, &test_owned, &owned, 0, &answer),
+        TROUPE_E_INVALID);
+    cr_expect_eq(drops, 0); /* a mistake: ours still */
+    cr_assert_eq(troupe_post_stop_now(the_system, whom), TROUPE_OK);
+    test_run(the_system);
+    cr_expect_eq(
+        troupe_ask_wait(the_system, whom, &test_owned, &owned, 0, &answer),
+        TROUPE_E_DEAD);
+    cr_expect_eq(drops, 1); /* as if it had died a moment later */
+    cr_assert_eq(troupe_system_spawn(the_system, &test_plain, &options, &whom),
+        TROUPE_OK);
+    cr_assert_eq(troupe_post(the_system, whom, &test_empty, NULL), TROUPE_OK);
+    cr_expect_eq(
+        troupe_ask_wait(the_system, whom, &test_owned, &owned, 0, &answer),
+        TROUPE_E_FULL);
+    cr_expect_eq(drops, 2);
+    troupe_system_request_stop(the_system);
+    cr_expect_eq(
+        troupe_ask_wait(the_system, whom, &test_owned, &owned, 0, &answer),
+        TROUPE_E_CLOSED);
+    cr_expect_eq(drops, 3);
+}
+
 Test(promise, is_waited_for_by_a_thread_that_drives)
 {
     gets_the_answer();
