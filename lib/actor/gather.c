@@ -564,13 +564,13 @@ make_questions(struct gather *gather, const struct trp_sending *sending,
 
 /* Each of them answers its own ask. */
 static void
-address_questions(struct gather *gather)
+address_questions(struct gather *gather, uint64_t hops)
 {
     for (uint32_t i = 0; i < gather->shown.count; i++) {
         struct part *part = &gather->part[i];
 
         if (part->stage != PART_OVER) {
-            part->item.mark |= TRP_MARK_ASK;
+            part->item.mark |= TRP_MARK_ASK | hops;
             part->item.sender = part->ask.id | TRP_PROMISE_INDEX;
         }
     }
@@ -623,7 +623,7 @@ trp_gather(struct troupe_self *self, const char *call, const troupe_ref *whom,
         unmake(self, gather, &sending);
         return status;
     }
-    address_questions(gather);
+    address_questions(gather, question->hops);
     if (ticket != NULL) {
         *ticket = gather->outer;
     }
@@ -638,7 +638,7 @@ troupe_gather(troupe_self *self, const troupe_ref *whom, size_t count,
     troupe_ticket *ticket)
 {
     const struct trp_question question = {
-        type, payload, type != NULL ? type->bytes : 0};
+        type, payload, type != NULL ? type->bytes : 0, 0};
 
     return trp_gather(
         self, "troupe_gather", whom, count, &question, options, then, ticket);

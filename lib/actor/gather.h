@@ -40,6 +40,7 @@ struct trp_question {
     const troupe_msg_type *type;
     const void *payload;
     size_t bytes;
+    uint64_t hops; /* TRP_MARK_HOPS, of what a router sends on */
 };
 /* troupe_gather() for whoever forwards what it got: routers. */
 troupe_status trp_gather(struct troupe_self *self, const char *call,

@@ -32,6 +32,9 @@
 #define TRP_MARK_BROADCAST                                                     \
     (UINT64_C(1) << 60) /* of a router, to all of its                          \
                          */
+/* So many routers have handed it on in their turn; route.h. */
+#define TRP_MARK_HOP (UINT64_C(1) << 61)
+#define TRP_MARK_HOPS (UINT64_C(7) << 61)
 #define TRP_MARK_SPECIAL                                                       \
     (TRP_MARK_BOXED | TRP_MARK_CONTROL | TRP_MARK_DROP | TRP_MARK_NOTICE |     \
         TRP_MARK_ASK)

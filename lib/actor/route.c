@@ -350,6 +350,19 @@ refuse_nested(void)
         NESTED_MOST);
 }
 
+troupe_status
+trp_route_hop(struct trp_item *item)
+{
+    if ((item->mark & TRP_MARK_HOPS) == TRP_MARK_HOPS) {
+        return trp_refuse(TROUPE_E_LIMIT, "routing", "members",
+            "must not be routers of each other, or 7 in each other that route "
+            "in their turn",
+            "%u", (unsigned)(TRP_MARK_HOPS / TRP_MARK_HOP));
+    }
+    item->mark += TRP_MARK_HOP;
+    return TROUPE_OK;
+}
+
 /* Routers are inside each other, not in a circle, and not without end. */
 static bool
 may_enter(const struct frame *frame)
@@ -549,7 +562,7 @@ trp_route_deliver(struct trp_core *core, struct trp_local *local,
 }
 
 void
-trp_route_current(struct troupe_self *self)
+trp_route_current(struct troupe_self *self, bool hops)
 {
     struct trp_rules *rules;
     struct trp_routing routing = {.core = self->core,
@@ -557,13 +570,15 @@ trp_route_current(struct troupe_self *self)
         .route = own_route(self, &rules),
         .router = self->ref,
         .item = self->current.item};
-    troupe_status status;
+    troupe_status status = hops ? trp_route_hop(self->current.item) : TROUPE_OK;
 
     trp_book(self->core, self->local, sent, 1);
     /* relaxed: statistic */
     trp_add_relaxed(&routing.route->waited, 1);
-    trp_routing_look(&routing);
-    status = route_now(&routing);
+    if (status == TROUPE_OK) {
+        trp_routing_look(&routing);
+        status = route_now(&routing);
+    }
     if (status == TROUPE_OK) {
         self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;
     } else {

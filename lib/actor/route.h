@@ -140,8 +140,16 @@ troupe_status trp_route_deliver(struct trp_core *core, struct trp_local *local,
 bool trp_route_publish(struct trp_core *core, struct trp_route *route,
     const struct trp_route_plan *plan, const struct trp_routee *routees,
     uint32_t count);
-/* The current message goes where it would have gone; else a dead letter. */
-void trp_route_current(struct troupe_self *self);
+/*
+ * Counts one more hop, from one router's turn to another's. E_LIMIT: it has
+ * made as many as it may. What an actor forwards begins anew.
+ */
+troupe_status trp_route_hop(struct trp_item *item);
+/*
+ * The current message goes where it would have gone; else a dead letter.
+ * `hops`: all of them come this way, so a circle has to be found here.
+ */
+void trp_route_current(struct troupe_self *self, bool hops);
 /* A message after that time makes it look at its size; 0: never. */
 void trp_route_look_after(struct trp_route *route, uint64_t time_ns);
 /* How much waits there; UINT32_MAX: it is about to stop, or has gone. */

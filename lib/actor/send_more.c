@@ -459,6 +459,7 @@ forward(struct troupe_self *self, troupe_ref to)
     troupe_status status;
 
     trp_book(self->core, self->local, sent, 1);
+    self->current.item->mark &= ~TRP_MARK_HOPS; /* it has been handled */
     status =
         trp_mailbox_deliver(self->core, self->local, to, self->current.item);
     if (status == TROUPE_OK) {

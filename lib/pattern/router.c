@@ -954,6 +954,20 @@ fail_asker(
     }
 }
 
+/*
+ * Nobody was asked. A mistake is the code of a failure: E_INVALID would tell
+ * the asker that the question is its own still, and it has been taken.
+ */
+static void
+refuse_asker(troupe_self *self, troupe_ref asker, troupe_status status)
+{
+    bool is_mistake = status == TROUPE_E_INVALID || status == TROUPE_E_LIMIT ||
+                      status == TROUPE_E_STATE;
+
+    fail_asker(self, asker, is_mistake ? TROUPE_E_FAILED : status,
+        is_mistake ? (int32_t)status : 0);
+}
+
 /* The outcome of a gather; `user` is the ref of who asked. */
 static troupe_verdict
 answer(troupe_self *self, void *state, const troupe_result *result, void *user)
@@ -987,13 +1001,13 @@ static troupe_verdict
 ask_all(troupe_self *self, struct router *router, const troupe_msg *msg)
 {
     const struct plan *plan = router->plan;
-    const struct trp_question question = {msg->type, msg->payload, msg->bytes};
+    struct trp_question question = {msg->type, msg->payload, msg->bytes, 0};
     troupe_continuation then = {
         answer, (void *)(uintptr_t)trp_ref_pack(msg->sender)};
     troupe_ref *whom = router->refs;
     uint32_t count = 0;
     troupe_ticket ticket;
-    troupe_status status;
+    troupe_status status = trp_route_hop(self->current.item);
 
     if (troupe_ref_is_none(msg->sender)) {
         return leave_mute(self, router);
@@ -1008,12 +1022,13 @@ ask_all(troupe_self *self, struct router *router, const troupe_msg *msg)
         status = TROUPE_E_NO_ROUTE;
     } else if (plan->gather.quorum > count) {
         status = TROUPE_E_FAILED; /* a smaller one would not be the same */
-    } else {
-        status = trp_gather(self, "troupe_spawn_router", whom, count, &question,
+    } else if (status == TROUPE_OK) {
+        question.hops = self->current.item->mark & TRP_MARK_HOPS;
+        status = trp_gather(self, "routing", whom, count, &question,
             &plan->gather, then, &ticket);
     }
     if (status != TROUPE_OK) {
-        fail_asker(self, msg->sender, status, 0);
+        refuse_asker(self, msg->sender, status);
     }
     return TROUPE_CONTINUE;
 }
@@ -1048,7 +1063,7 @@ receive(troupe_self *self, void *state, const troupe_msg *msg)
                (self->current.item->mark & TRP_MARK_BROADCAST) == 0) {
         return ask_all(self, router, msg);
     } else {
-        trp_route_current(self);
+        trp_route_current(self, is_serial(&router->plan->options));
     }
     if (!is_serial(&router->plan->options)) {
         trp_route_unpark(self);

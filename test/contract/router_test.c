@@ -1494,6 +1494,108 @@ Test(router, sixteen_routers_may_be_inside_each_other)
     cr_assert_str_eq(written(), "1:1 ");
 }
 
+/* Two groups with nobody but each other. */
+static troupe_ref
+begin_circle(troupe_router_options *options)
+{
+    troupe_ref plain = test_spawn_doer(the_system, NULL);
+    troupe_ref first, second;
+
+    options->members = &plain;
+    options->routees = 1;
+    first = begin(options);
+    options->members = &first;
+    second = begin(options);
+    cr_assert_eq(troupe_router_add(the_system, first, second), TROUPE_OK);
+    cr_assert_eq(troupe_router_remove(the_system, first, plain), TROUPE_OK);
+    test_run(the_system);
+    return first;
+}
+
+/* Where a circle would go round, so many turns are more than enough. */
+static void
+check_that_it_ends(void)
+{
+    troupe_run run;
+
+    cr_assert_eq(troupe_system_run(the_system, 1000, &run), TROUPE_OK);
+    cr_assert_eq(run.runnable, 0);
+}
+
+Test(router, a_circle_that_routes_in_turns_ends_with_a_dead_letter)
+{
+    static const troupe_routing kinds[] = {TROUPE_ROUTE_ROUND_ROBIN,
+        TROUPE_ROUTE_BROADCAST, TROUPE_ROUTE_SMALLEST_MAILBOX};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        troupe_router_options options = TROUPE_INIT(troupe_router_options);
+        uint64_t refused = dead_for(TROUPE_DEAD_REFUSED);
+        troupe_ref router;
+
+        options.routing = kinds[i];
+        options.flags = TROUPE_ROUTER_SERIAL;
+        router = begin_circle(&options);
+        cr_assert_eq(post(router, 1), TROUPE_OK);
+        check_that_it_ends();
+        cr_assert_eq(dead_for(TROUPE_DEAD_REFUSED), refused + 1);
+        cr_assert_eq(post_broadcast(router, 1), TROUPE_OK);
+        check_that_it_ends();
+        cr_assert_eq(dead_for(TROUPE_DEAD_REFUSED), refused + 2);
+    }
+}
+
+/* Serial ones, each the only member of the next, around `inner`. */
+static troupe_ref
+begin_serial(troupe_ref inner, int count)
+{
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+
+    options.members = &inner;
+    options.routees = 1;
+    options.flags = TROUPE_ROUTER_SERIAL;
+    for (int i = 0; i < count; i++) {
+        inner = begin(&options);
+    }
+    return inner;
+}
+
+static troupe_ref forward_to;
+
+static troupe_verdict
+receive_and_forward(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    (void)state;
+    (void)msg;
+    troupe_forward(self, forward_to);
+    return TROUPE_CONTINUE;
+}
+
+Test(router, seven_that_route_in_turns_may_be_inside_each_other)
+{
+    static const troupe_actor_type type = {
+        .size = sizeof(troupe_actor_type),
+        .name = "forwarder",
+        .receive = receive_and_forward,
+    };
+    troupe_ref inner = begin_serial(begin_pool(TROUPE_ROUTE_RANDOM, 1), 7);
+    troupe_ref forwarder;
+
+    cr_assert_eq(post(inner, 1), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_str_eq(written(), "1:1 ");
+    cr_assert_eq(post(begin_serial(inner, 1), 2), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_str_eq(written(), "");
+    cr_assert_eq(dead_for(TROUPE_DEAD_REFUSED), 1);
+    /* Whoever handles it and forwards it begins anew. */
+    forward_to = inner;
+    cr_assert_eq(
+        troupe_system_spawn(the_system, &type, NULL, &forwarder), TROUPE_OK);
+    cr_assert_eq(post(begin_serial(forwarder, 7), 3), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_str_eq(written(), "1:3 ");
+}
+
 static troupe_status asked;
 static uint64_t answer;
 
@@ -1934,6 +2036,61 @@ Test(router, gather_of_nobody_and_of_too_few_is_a_failure)
     test_run(the_system);
     test_do(the_system, client, ask_all, &router);
     cr_assert_eq(asked, TROUPE_E_NO_ROUTE);
+}
+
+Test(router_time, gather_in_a_circle_is_a_failure_at_once_or_after_the_tail,
+    .init = begin_simulation)
+{
+    static const uint64_t tails_ns[] = {0, TROUPE_MS(1), TROUPE_FOREVER};
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_gather_options gather = TROUPE_INIT(troupe_gather_options);
+
+    question = ECHO;
+    for (size_t i = 0; i < sizeof tails_ns / sizeof tails_ns[0]; i++) {
+        troupe_router_options options = TROUPE_INIT(troupe_router_options);
+        troupe_ref router;
+
+        gather.tail_delay_ns = tails_ns[i];
+        options.routing = TROUPE_ROUTE_GATHER;
+        options.gather = &gather;
+        router = begin_circle(&options);
+        test_do(the_system, client, ask_all, &router);
+        cr_assert_eq(asked, TROUPE_E_FAILED);
+        cr_assert_eq(answer_code, TROUPE_E_LIMIT);
+        cr_assert_eq(test_counters(the_system).asks, 0);
+    }
+}
+
+static troupe_verdict
+ask_owning(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    struct test_owned owned = {.drops = &drops, .number = 1};
+
+    (void)msg;
+    asked = TROUPE_OK;
+    return troupe_check(
+        self, troupe_ask(self, *(troupe_ref *)user, &test_owned, &owned, 0,
+                  (troupe_continuation){on_gathered, NULL}, NULL));
+}
+
+Test(router, gather_of_what_owns_something_drops_it_once_and_says_why)
+{
+    troupe_ref client = test_spawn_doer(the_system, NULL);
+    troupe_ref router = begin_gather(TROUPE_GATHER_ALL, 0, 2);
+    struct test_owned owned = {.drops = &drops, .number = 1};
+    troupe_answer ended;
+
+    drops = 0;
+    test_do(the_system, client, ask_owning, &router);
+    cr_assert_eq(asked, TROUPE_E_FAILED);
+    cr_assert_eq(answer_code, TROUPE_E_INVALID);
+    cr_assert_eq(drops, 1);
+    /* E_INVALID would say that it is the asker's still. */
+    cr_assert_eq(
+        troupe_ask_wait(the_system, router, &test_owned, &owned, 0, &ended),
+        TROUPE_E_FAILED);
+    cr_assert_eq(ended.code, TROUPE_E_INVALID);
+    cr_assert_eq(drops, 2);
 }
 
 Test(router_time, gather_ends_with_a_failure_when_nobody_answers,
