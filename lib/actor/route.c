@@ -433,9 +433,6 @@ route_now(struct trp_routing *routing)
     if (TRP_UNLIKELY(routing->is_dead && status == TROUPE_E_NO_ROUTE)) {
         return TROUPE_E_DEAD;
     }
-    if (TRP_UNLIKELY(status != TROUPE_OK)) {
-        note_refusal(routing->route, status);
-    }
     return status;
 }
 
@@ -525,13 +522,48 @@ wait_for_turn(
         restarts ? TRP_ENQUEUE_PARK : TRP_ENQUEUE_PARKED);
 }
 
+static bool
+is_restarting(const struct trp_routing *routing)
+{
+    return (trp_cell_flags(trp_cell_at(routing->core, routing->router.index)) &
+               TRP_CELL_RESTARTING) != 0;
+}
+
+/*
+ * Those who were picked have gone. If they did because the router restarts, and
+ * that began after we had looked, it is as if we had looked now. Who sees them
+ * gone sees that it restarts, that it is parked, or the next pool's table.
+ */
+static TRP_COLD troupe_status
+try_again(struct trp_routing *routing, struct trp_rules *rules)
+{
+    troupe_status status = TROUPE_E_DEAD;
+
+    while (status == TROUPE_E_DEAD && !routing->is_dead) {
+        bool restarts = is_restarting(routing);
+
+        if (restarts || trp_load_acquire(/* pairs: route.parked */
+                            &routing->route->parked) != 0) {
+            status = wait_for_turn(routing, rules, restarts);
+            if (status != TROUPE_E_NO_ROUTE) {
+                return status;
+            }
+        } else if (trp_routing_is_current(routing)) {
+            break;
+        }
+        trp_routing_look(routing);
+        status = !routing->is_dead ? route_now(routing) : TROUPE_E_DEAD;
+    }
+    return status;
+}
+
 troupe_status
 trp_route_deliver(struct trp_core *core, struct trp_local *local,
     struct trp_rules *rules, troupe_ref to, const struct trp_item *item)
 {
     struct trp_routing routing;
-    bool restarts = (trp_cell_flags(trp_cell_at(core, to.index)) &
-                        TRP_CELL_RESTARTING) != 0;
+    troupe_status status;
+    bool restarts;
 
     routing.core = core;
     routing.local = local;
@@ -546,10 +578,10 @@ trp_route_deliver(struct trp_core *core, struct trp_local *local,
         return trp_rules_enqueue(
             core, local, rules, to, item, TRP_ENQUEUE_ALWAYS);
     }
+    restarts = is_restarting(&routing);
     if (TRP_UNLIKELY(restarts || trp_load_acquire(/* pairs: route.parked */
                                      &routing.route->parked) != 0)) {
-        troupe_status status = wait_for_turn(&routing, rules, restarts);
-
+        status = wait_for_turn(&routing, rules, restarts);
         if (status != TROUPE_E_NO_ROUTE) {
             return status;
         }
@@ -558,7 +590,17 @@ trp_route_deliver(struct trp_core *core, struct trp_local *local,
         return TROUPE_OK;
     }
     trp_routing_look(&routing);
-    return TRP_LIKELY(!routing.is_dead) ? route_now(&routing) : TROUPE_E_DEAD;
+    if (TRP_UNLIKELY(routing.is_dead)) {
+        return TROUPE_E_DEAD;
+    }
+    status = route_now(&routing);
+    if (TRP_UNLIKELY(status == TROUPE_E_DEAD)) {
+        status = try_again(&routing, rules);
+    }
+    if (TRP_UNLIKELY(status != TROUPE_OK)) {
+        note_refusal(routing.route, status);
+    }
+    return status;
 }
 
 void
@@ -578,6 +620,9 @@ trp_route_current(struct troupe_self *self, bool hops)
     if (status == TROUPE_OK) {
         trp_routing_look(&routing);
         status = route_now(&routing);
+        if (status != TROUPE_OK) {
+            note_refusal(routing.route, status);
+        }
     }
     if (status == TROUPE_OK) {
         self->current.spent |= TRP_SPENT_TAKEN | TRP_SPENT_AWAY;

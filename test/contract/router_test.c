@@ -585,6 +585,59 @@ Test(router, what_is_sent_during_a_restart_waits_for_the_new_pool)
 
 /* --- strategies ----------------------------------------------------------- */
 
+struct restarter {
+    uint32_t turns; /* of the restart that pass while it picks; 0: none */
+    troupe_ref routee;
+};
+
+/* Picks whom it has seen; by then the router is restarting, or has. */
+static size_t
+pick_during_restart(
+    const troupe_route *route, troupe_ref *targets, size_t capacity, void *user)
+{
+    struct restarter *restarter = user;
+    uint32_t turns = restarter->turns;
+
+    (void)capacity;
+    targets[0] = route->routees[0];
+    if (turns != 0) {
+        restarter->turns = 0;
+        (void)post(restarter->routee, FAIL);
+        cr_assert_eq(troupe_system_run(the_system, turns, NULL), TROUPE_OK);
+    }
+    return 1;
+}
+
+Test(router, a_restart_that_begins_while_one_is_picked_loses_nothing)
+{
+    static const troupe_supervision escalates = {
+        .size = TROUPE_OPTIONS(troupe_supervision),
+        .otherwise = TROUPE_DIRECTIVE_ESCALATE,
+    };
+    troupe_spawn_options routees = TROUPE_INIT(troupe_spawn_options);
+
+    routees.own = &escalates;
+    for (uint32_t turns = 1; turns <= 9; turns++) {
+        troupe_router_options options = pool(TROUPE_ROUTE_CUSTOM, 1);
+        struct restarter restarter = {.turns = 0};
+        troupe_ref router;
+
+        options.pick = pick_during_restart;
+        options.user = &restarter;
+        options.routee_options = &routees;
+        router = begin(&options);
+        restarter.routee = routee(router, 0);
+        restarter.turns = turns;
+        cr_assert_eq(post(router, 1), TROUPE_OK);
+        test_run(the_system);
+        cr_assert_eq(troupe_post_stop_now(the_system, router), TROUPE_OK);
+        test_run(the_system);
+    }
+    /* A letter is what the old routee had in its mailbox. */
+    cr_assert_eq(handled[1] + test_letters.total, 9);
+    cr_assert_geq(handled[1], 5);
+}
+
 Test(router, random_reaches_all_and_repeats_with_its_seed)
 {
     troupe_router_options options = pool(TROUPE_ROUTE_RANDOM, 5);
