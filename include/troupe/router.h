@@ -85,7 +85,7 @@ typedef struct troupe_resizer_options {
 
 /*
  * A pool (type and routees) or a group (members), never both. Copied. What the
- * routing does not use must be zero.
+ * routing does not use must be zero, but for `seed` and `user`.
  */
 typedef struct troupe_router_options {
     size_t size;
