@@ -368,6 +368,9 @@ add_rules(struct trp_core *core, struct trp_cell *cell,
     if (birth->throttle != NULL) {
         trp_throttle_start(core, rules, birth->throttle);
     }
+    if (birth->counter != NULL) {
+        trp_rules_count(rules, cell, birth->counter, birth->counts_handled);
+    }
     trp_store_release(&cell->rules, unit); /* pairs: rules.life */
     trp_cell_set_flags(cell, trp_cell_flags(cell) | TRP_CELL_RULED);
     if (trp_rules_are_strict(rules)) {

@@ -354,6 +354,8 @@ struct trp_birth_options {
     uint32_t throughput;                     /* 0: the system's */
     bool has_rules;                          /* one of these four is set */
     bool is_router;                          /* actor/route.h */
+    bool counts_handled;                     /* the same for `counter` */
+    TRP_ATOMIC(uint32_t) * counter;          /* of what waits, or NULL */
     const troupe_mailbox_options *mailbox;   /* NULL: the default one */
     uint32_t stash_capacity;                 /* 0: the system's */
     const troupe_throttle_options *throttle; /* NULL: none; was checked */

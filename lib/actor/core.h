@@ -12,6 +12,7 @@
 #include <troupe/supervision.h>
 
 #include "base/error.h"
+#include "base/least.h"
 #include "queue/ring.h"
 #include "sched/worker.h"
 
@@ -112,6 +113,7 @@ struct trp_core {
     struct trp_pool rules;    /* of mailboxes; kept: senders may come late */
     struct trp_pool routes;   /* of routers; kept: the same */
     struct trp_pool tables;   /* of routes; kept: the same */
+    struct trp_pool depths;   /* of routees; kept: the same */
     struct trp_pool delayed;  /* messages; kept: ids outlive them */
     struct trp_pool ops;      /* kept: answers may come late; actor/op.h */
     struct trp_pool askers;   /* kept: so may their alarms */
@@ -120,6 +122,7 @@ struct trp_core {
     struct trp_heap heap;
     struct trp_local *locals;       /* one per worker */
     struct trp_pool_cache **caches; /* four lists, one per pool */
+    trp_least_fn least;             /* that is best here */
     uint32_t first_generation;
     uint32_t op_keys[4];
     uint64_t ask_timeout_ns;

@@ -8,6 +8,11 @@
 /* Routers inside routers, on one thread's stack. */
 #define NESTED_MOST 16u
 
+/* Strategies that have a short way. */
+#define SHORT_WAYS                                                             \
+    (1u << TROUPE_ROUTE_ROUND_ROBIN | 1u << TROUPE_ROUTE_SMALLEST_MAILBOX |    \
+        1u << TROUPE_ROUTE_LEAST_IN_FLIGHT)
+
 const troupe_msg_type trp_route_control_type = {sizeof(troupe_msg_type),
     "router_control", sizeof(struct trp_route_control), TROUPE_TAG_RESERVED, 0,
     NULL};
@@ -66,6 +71,7 @@ trp_route_open(struct trp_core *core, struct trp_rules *rules)
     }
     route = trp_pool_address(&core->routes, unit);
     forget_numbers(route);
+    route->depths = TRP_POOL_NONE;
     trp_store_release(&route->parked, 1);   /* pairs: route.parked */
     trp_store_release(&rules->route, unit); /* pairs: rules.life */
     /* pairs: rules.life */
@@ -85,8 +91,116 @@ trp_route_close(struct trp_core *core, struct trp_rules *rules)
     }
     route = trp_pool_address(&core->routes, unit);
     trp_table_close(&core->tables, &route->table);
+    if (route->depths != TRP_POOL_NONE) {
+        trp_pool_give(&core->depths, NULL, route->depths);
+        route->depths = TRP_POOL_NONE;
+    }
     trp_store_release(&rules->route, TRP_POOL_NONE); /* pairs: rules.life */
     trp_pool_give(&core->routes, NULL, unit);
+}
+
+/* --- depths side by side -------------------------------------------------- */
+
+/*
+ * They move to no other block while routees live: who has added to a slot takes
+ * it back there. So there is room for four times as many to come.
+ */
+#define ROOM_TO_GROW 4u
+
+static uint32_t
+slots_of(const struct trp_core *core, uint32_t unit)
+{
+    uint32_t bytes = UINT32_C(1) << (TRP_DEPTHS_UNIT_SHIFT +
+                                     trp_pool_class_of(&core->depths, unit));
+
+    return (bytes - TRP_DEPTHS_HEAD_BYTES) / (uint32_t)sizeof(uint32_t);
+}
+
+void
+trp_route_reserve_depths(
+    struct trp_core *core, struct trp_route *route, uint32_t routees)
+{
+    uint64_t bytes = TRP_DEPTHS_HEAD_BYTES +
+                     trp_depths_bytes(routees) * (uint64_t)ROOM_TO_GROW;
+    uint32_t class = trp_log2_ceil(
+        (bytes + (1u << TRP_DEPTHS_UNIT_SHIFT) - 1) >> TRP_DEPTHS_UNIT_SHIFT);
+    struct trp_depths depths;
+    uint32_t *is_used;
+
+    if (route->depths != TRP_POOL_NONE) {
+        return;
+    }
+    route->depths = trp_pool_take(&core->depths, NULL,
+        class < TRP_DEPTHS_CLASSES ? class : TRP_DEPTHS_CLASSES - 1);
+    if (route->depths == TRP_POOL_NONE) {
+        return;
+    }
+    is_used = trp_pool_address(&core->depths, route->depths);
+    /* Else D2: a late sender may take back what it has added. */
+    if (*is_used == 0) {
+        *is_used = 1;
+        trp_depths_init(&depths, trp_depths_slots(core, route->depths),
+            slots_of(core, route->depths), core->least);
+    }
+}
+
+TRP_ATOMIC(uint32_t) *
+    trp_route_slot(struct trp_core *core, struct trp_route *route, uint32_t at)
+{
+    return route->depths != TRP_POOL_NONE && at < slots_of(core, route->depths)
+               ? &trp_depths_slots(core, route->depths)[at]
+               : NULL;
+}
+
+void
+trp_route_turn_slot(struct trp_core *core, struct trp_route *route, uint32_t at)
+{
+    trp_depth_add(trp_route_slot(core, route, at), TRP_LEAST_DEAD);
+}
+
+/*
+ * What a table needs; with depths room for all slots whether it lists them or
+ * not, so that a smaller one never needs more.
+ */
+static uint32_t
+slots_in(const struct trp_core *core, const struct trp_route *route,
+    const struct trp_route_plan *plan)
+{
+    uint32_t most =
+        route->depths != TRP_POOL_NONE ? slots_of(core, route->depths) : 0;
+
+    return plan->slots < most ? plan->slots : most;
+}
+
+static uint32_t
+bytes_of(const struct trp_core *core, const struct trp_route *route,
+    const struct trp_route_plan *plan, uint32_t count)
+{
+    return (uint32_t)(sizeof(struct trp_route_block) +
+                      count * sizeof(struct trp_route_entry) +
+                      slots_in(core, route, plan) * sizeof(uint32_t));
+}
+
+static void
+write_slots(const struct trp_core *core, struct trp_route_block *block,
+    const struct trp_route *route, const struct trp_route_plan *plan,
+    const struct trp_routee *routees, uint32_t count)
+{
+    TRP_ATOMIC(uint32_t) *owners = trp_route_owners(block, count);
+    uint32_t slots = plan->are_counted ? slots_in(core, route, plan) : 0;
+
+    trp_store_release(&block->depths, /* pairs: table.entry */
+        slots != 0 ? route->depths : TRP_POOL_NONE);
+    trp_store_release(&block->slots, slots); /* pairs: table.entry */
+    for (uint32_t i = 0; i < slots; i++) {
+        trp_store_release(&owners[i], 0); /* pairs: table.entry */
+    }
+    for (uint32_t i = 0; i < count && slots != 0; i++) {
+        trp_store_release(&block->entry[i].up_to, /* pairs: table.entry */
+            routees[i].slot);
+        trp_store_release(&owners[routees[i].slot], /* pairs: table.entry */
+            i + 1);
+    }
 }
 
 /* --- what the owner publishes --------------------------------------------- */
@@ -130,8 +244,8 @@ trp_route_publish(struct trp_core *core, struct trp_route *route,
     uint64_t weights = 0;
     struct trp_route_block *block;
 
-    if (!trp_table_reserve(&core->tables, &route->table,
-            (uint32_t)(sizeof *block + count * sizeof block->entry[0]))) {
+    if (!trp_table_reserve(
+            &core->tables, &route->table, bytes_of(core, route, plan, count))) {
         return false;
     }
     block = trp_table_next(&core->tables, &route->table);
@@ -158,6 +272,7 @@ trp_route_publish(struct trp_core *core, struct trp_route *route,
         &block->stride, stride_of(weights));        /* pairs: table.entry */
     trp_store_release(&block->bounded_load_percent, /* pairs: table.entry */
         plan->bounded_load_percent);
+    write_slots(core, block, route, plan, routees, count);
     trp_table_publish(&core->tables, &route->table);
     return true;
 }
@@ -452,10 +567,49 @@ rotated(const struct trp_route_block *block, uint64_t index, uint32_t count)
         &block->entry[trp_route_rotate(index, count)].ref));
 }
 
+/* To the shortest mailbox, by the depths side by side; else as below. */
+static bool
+descend_on(struct trp_routing *routing)
+{
+    struct trp_core *core = routing->core;
+    const struct trp_route_block *block = routing->block;
+    uint32_t unit = trp_load_acquire(&block->depths); /* pairs: table.entry */
+    TRP_ATOMIC(uint32_t) * counter;
+    troupe_ref to;
+    uint32_t at;
+
+    if (unit == TRP_POOL_NONE) {
+        return false;
+    }
+    /*
+     * Among many that are as deep it is that one. relaxed, both: a number; the
+     * table is ordered by its word.
+     */
+    to = rotated(
+        block, trp_load_relaxed(&routing->route->index), routing->count);
+    __builtin_prefetch(trp_cell_at(core, to.index), 1);
+    routing->index = trp_add_relaxed(&routing->route->index, 1);
+    routing->has_index = true;
+    if (trp_routing_is_sampled(routing)) {
+        return false;
+    }
+    at = trp_routing_shallowest(
+        routing, trp_route_rotate(routing->index, routing->count));
+    if (TRP_UNLIKELY(at == TRP_ROUTE_NOT_ROUTABLE)) {
+        return false;
+    }
+    to = trp_routing_member(routing, at);
+    counter = trp_depths_slots(core, unit) + trp_routing_up_to(routing, at);
+    return TRP_LIKELY(trp_routing_is_current(routing)) &&
+           trp_rules_deliver_counted(
+               core, routing->local, counter, to, routing->item) == TROUPE_OK;
+}
+
 /*
- * Round robin to a routee where nothing is unusual: what most messages need of
- * all that is in this file, in a third of the instructions. False: it has gone
- * nowhere, and all of it is asked; an index may have been taken.
+ * Round robin, or to the shortest mailbox, where nothing is unusual: what most
+ * messages need of all that is in this file, in a third of the instructions.
+ * False: it has gone nowhere, and all of it is asked; an index may have been
+ * taken.
  */
 TRP_INLINE bool
 rotate_on(struct trp_routing *routing)
@@ -467,7 +621,7 @@ rotate_on(struct trp_routing *routing)
     struct trp_cell *cell;
     enum trp_claim claim;
     uint64_t guess;
-    uint32_t count;
+    uint32_t count, kind;
     troupe_ref to;
 
     if (TRP_UNLIKELY(block == NULL || trp_thread.in_route != NULL ||
@@ -476,13 +630,19 @@ rotate_on(struct trp_routing *routing)
                      trp_load_relaxed(&route->look_ns) != 0)) {
         return false;
     }
-    count = trp_load_acquire(&block->count); /* pairs: table.entry */
-    if (trp_load_acquire(&block->routing) != /* pairs: table.entry */
-            TROUPE_ROUTE_ROUND_ROBIN ||
+    count = trp_load_acquire(&block->count);  /* pairs: table.entry */
+    kind = trp_load_acquire(&block->routing); /* pairs: table.entry */
+    if ((SHORT_WAYS >> kind & 1) == 0 ||
         TRP_UNLIKELY(count == 0 ||
                      !trp_table_is_current(&route->table, &view) ||
                      !is_open(core, routing->router))) {
         return false;
+    }
+    if (kind != TROUPE_ROUTE_ROUND_ROBIN) {
+        routing->view = view;
+        routing->block = block;
+        routing->count = count;
+        return descend_on(routing);
     }
     /*
      * Whose turn it is if nobody comes between: his cell is on its way here

@@ -31,6 +31,8 @@
  *       with it parked still.
  *   U3  A message goes to nobody twice, and to nobody silently: who gets it has
  *       it, or the sender hears of it, or it is a dead letter.
+ *   U4  A slot of the depths only says whom to look at: the cell is looked at
+ *       before it is believed, or all cells are.
  *
  * Pairs
  *   route.parked  store of parked under the lock -> load of parked: what
@@ -49,6 +51,7 @@ struct trp_route {
     struct trp_table table;       /* any thread reads */
     TRP_ATOMIC(uint8_t) parked;   /* written under the lock of the rules */
     TRP_ATOMIC(uint64_t) look_ns; /* after it the size is looked at; 0: never */
+    uint32_t depths;              /* unit of core->depths, or none; owner */
 
     /* senders: a line of its own, since all of them write it */
     TRP_ALIGNED(64) TRP_ATOMIC(uint64_t) index; /* of the next message */
@@ -69,6 +72,7 @@ struct trp_routee {
     troupe_ref ref;
     uint32_t weight;
     uint64_t identity; /* of base/rendezvous.h, with hashes */
+    uint32_t slot;     /* of the depths, if all have one */
 };
 
 /* What all versions of a router's table say. */
@@ -80,12 +84,17 @@ struct trp_route_plan {
     void *user;
     uint64_t seed;
     uint32_t bounded_load_percent;
+    uint32_t slots;   /* those of all routees are below */
+    bool are_counted; /* all routees are: R5 of actor/rules.h */
 };
 
 /* Of a table: class 0 has room for 12 routees. */
 #define TRP_ROUTE_UNIT_SHIFT 8
 #define TRP_ROUTE_CLASSES 17
 #define TRP_ROUTEES_MOST UINT32_C(1000000)
+/* Of depths: class 0 has 32 slots, the last one 262112. */
+#define TRP_DEPTHS_UNIT_SHIFT 8
+#define TRP_DEPTHS_CLASSES 13
 
 /* Nobody else can send one: its tag is the library's. */
 extern const troupe_msg_type trp_route_control_type;
@@ -140,6 +149,19 @@ troupe_status trp_route_deliver(struct trp_core *core, struct trp_local *local,
 bool trp_route_publish(struct trp_core *core, struct trp_route *route,
     const struct trp_route_plan *plan, const struct trp_routee *routees,
     uint32_t count);
+/*
+ * Room for the depths of `routees`, side by side: for strategies that look for
+ * the shortest mailbox of a pool. Without memory there are none, and they look
+ * at the cells.
+ */
+void trp_route_reserve_depths(
+    struct trp_core *core, struct trp_route *route, uint32_t routees);
+/* For the rules of the routee that has it; NULL: there are not so many. */
+TRP_ATOMIC(uint32_t) *
+    trp_route_slot(struct trp_core *core, struct trp_route *route, uint32_t at);
+/* One that is closed is not found. `at` is one that there is. */
+void trp_route_turn_slot(
+    struct trp_core *core, struct trp_route *route, uint32_t at);
 /*
  * Counts one more hop, from one router's turn to another's. E_LIMIT: it has
  * made as many as it may. What an actor forwards begins anew.

@@ -17,7 +17,10 @@
 /* T3 of queue/table.h: nothing in here is written or read any other way. */
 struct trp_route_entry {
     TRP_ATOMIC(uint64_t) ref;
-    /* weights of this one and those before; or with hashes its identity */
+    /*
+     * Weights of this one and those before; with hashes its identity; with
+     * depths its slot.
+     */
     TRP_ATOMIC(uint64_t) up_to;
 };
 
@@ -32,6 +35,9 @@ struct trp_route_block {
     TRP_ATOMIC(uint64_t) weights; /* their sum */
     TRP_ATOMIC(uint32_t) bounded_load_percent;
     TRP_ATOMIC(uint64_t) stride; /* see weighted() */
+    TRP_ATOMIC(uint32_t) depths; /* unit of core->depths, or none */
+    TRP_ATOMIC(uint32_t) slots;
+    /* Behind the entries, by slot: 1 + whose it is, or 0. */
     struct trp_route_entry entry[];
 };
 
@@ -79,6 +85,67 @@ trp_routing_up_to(const struct trp_routing *routing, uint32_t at)
         &routing->block->entry[at].up_to); /* pairs: table.entry */
 }
 
+/* Before the slots, in lines of its own: whether they have been in use ever. */
+#define TRP_DEPTHS_HEAD_BYTES 128u
+
+static inline TRP_ATOMIC(uint32_t) *
+    trp_depths_slots(const struct trp_core *core, uint32_t unit)
+{
+    return (void *)((char *)trp_pool_address(&core->depths, unit) +
+                    TRP_DEPTHS_HEAD_BYTES);
+}
+
+static inline TRP_ATOMIC(uint32_t) *
+    trp_route_owners(const struct trp_route_block *block, uint32_t count)
+{
+    return (void *)(uintptr_t)&block->entry[count];
+}
+
+/* Is about to stop, or somebody else: not to be chosen. */
+static inline bool
+trp_route_is_stopping(struct trp_cell *cell, troupe_ref ref)
+{
+    return (trp_load_acquire(&cell->ring.word) & /* pairs: ring.claim */
+               (TRP_RING_CLOSED | TRP_RING_KILL)) != 0 ||
+           trp_cell_life(cell) != ref.generation;
+}
+
+#define TRP_ROUTE_NOT_ROUTABLE UINT32_MAX
+
+/*
+ * Whose slot is the lowest, the first from that of `start` on; NOT_ROUTABLE:
+ * look at the cells. `start` is below the count.
+ */
+TRP_INLINE uint32_t
+trp_routing_shallowest(const struct trp_routing *routing, uint32_t start)
+{
+    const struct trp_route_block *block = routing->block;
+    struct trp_core *core = routing->core;
+    uint32_t unit = trp_load_acquire(&block->depths); /* pairs: table.entry */
+    uint32_t slots = trp_load_acquire(&block->slots); /* pairs: table.entry */
+    uint32_t from = (uint32_t)trp_routing_up_to(routing, start);
+    uint32_t at;
+    troupe_ref ref;
+
+    if (unit == TRP_POOL_NONE || !trp_routing_is_current(routing)) {
+        return TRP_ROUTE_NOT_ROUTABLE;
+    }
+    at = core->least(trp_depths_slots(core, unit), slots, from);
+    if (TRP_UNLIKELY(at == TRP_LEAST_NONE)) {
+        return TRP_ROUTE_NOT_ROUTABLE;
+    }
+    at = trp_load_acquire(/* pairs: table.entry */
+             &trp_route_owners(block, routing->count)[at]) -
+         1;
+    if (TRP_UNLIKELY(at >= routing->count)) {
+        return TRP_ROUTE_NOT_ROUTABLE;
+    }
+    ref = trp_routing_member(routing, at);
+    return TRP_LIKELY(!trp_route_is_stopping(trp_cell_at(core, ref.index), ref))
+               ? at
+               : TRP_ROUTE_NOT_ROUTABLE;
+}
+
 static inline bool
 trp_routing_is_sampled(const struct trp_routing *routing)
 {
@@ -117,8 +184,6 @@ trp_routing_is_gone(troupe_status status)
 {
     return status == TROUPE_E_DEAD || status == TROUPE_E_NO_ROUTE;
 }
-
-#define TRP_ROUTE_NOT_ROUTABLE UINT32_MAX
 
 /*
  * The contract is that of trp_mailbox_deliver(), and E_NO_ROUTE: nobody was

@@ -169,6 +169,15 @@ least_from(const struct trp_routing *routing, uint32_t start)
     return least.at;
 }
 
+/* By the depths side by side, if there are any and they say somebody. */
+static uint32_t
+shallowest(const struct trp_routing *routing, uint32_t start)
+{
+    uint32_t at = trp_routing_shallowest(routing, start);
+
+    return at != TRP_ROUTE_NOT_ROUTABLE ? at : least_from(routing, start);
+}
+
 static uint32_t
 load_at(const struct trp_routing *routing, uint32_t at)
 {
@@ -209,7 +218,7 @@ choose(const struct trp_routing *routing)
         return lesser_of_two(routing);
     case TROUPE_ROUTE_SMALLEST_MAILBOX:
     case TROUPE_ROUTE_LEAST_IN_FLIGHT:
-        return least_from(routing, rotate(routing));
+        return shallowest(routing, rotate(routing));
     case TROUPE_ROUTE_ROUND_ROBIN:
     case TROUPE_ROUTE_BROADCAST:
     case TROUPE_ROUTE_CONSISTENT_HASH:

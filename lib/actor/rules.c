@@ -69,6 +69,7 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     trp_store_relaxed(&rules->bound.front, 0);
     trp_store_relaxed(&rules->length, 0); /* relaxed: under the lock later */
     trp_store_release(&rules->route, TRP_POOL_NONE); /* pairs: rules.life */
+    trp_store_release(&rules->counter, NULL);        /* pairs: rules.life */
     trp_store_relaxed(&rules->taken, 0);             /* relaxed: statistic */
     /* pairs: rules.life, all of them. */
     trp_store_release(&rules->form, (uint8_t)form_of(options));
@@ -108,6 +109,20 @@ trp_rules_new(struct trp_core *core, const troupe_mailbox_options *options,
     }
     *result = unit;
     return TROUPE_OK;
+}
+
+void
+trp_rules_count(struct trp_rules *rules, const struct trp_cell *cell,
+    TRP_ATOMIC(uint32_t) * counter, bool counts_handled)
+{
+    /* relaxed: nobody can reach it. */
+    if (trp_load_relaxed(&rules->form) != TRP_FORM_PLAIN) {
+        return;
+    }
+    /* relaxed: the same. */
+    rules->told = 0 - trp_load_relaxed(&cell->ring.head);
+    rules->counts_handled = counts_handled;
+    trp_store_release(&rules->counter, counter); /* pairs: rules.life */
 }
 
 void
@@ -299,6 +314,37 @@ deliver_bounded(struct trp_core *core, struct trp_local *local,
         break;
     }
     return TROUPE_E_DEAD;
+}
+
+/* --- arrivals: counted ---------------------------------------------------- */
+
+troupe_status
+trp_rules_deliver_counted(struct trp_core *core, struct trp_local *local,
+    TRP_ATOMIC(uint32_t) * counter, troupe_ref to, const struct trp_item *item)
+{
+    struct trp_cell *cell = trp_cell_at(core, to.index);
+    uint32_t life = to.generation | TRP_LIFE_RULED;
+    enum trp_claim claim;
+
+    /*
+     * Before the push, or the owner could take it out first. If the counter
+     * is that of another life, the push is refused, and it is right again.
+     */
+    trp_depth_add(counter, 1);
+    claim = trp_ring_push(&core->segments, &cell->ring, &cell->generation, life,
+        core->deep_from, item);
+    if (TRP_UNLIKELY(claim == TRP_CLAIM_FULL)) {
+        claim = trp_mailbox_push_deep(core, local, cell, life, item);
+    }
+    if (TRP_LIKELY(claim == TRP_CLAIM_QUEUED)) {
+        return TROUPE_OK;
+    }
+    if (claim == TRP_CLAIM_WAKE) {
+        trp_mailbox_wake(core, local, cell);
+        return TROUPE_OK;
+    }
+    trp_depth_add(counter, UINT32_MAX);
+    return claim == TRP_CLAIM_FULL ? TROUPE_E_NOMEM : TROUPE_E_DEAD;
 }
 
 /* --- arrivals: under the lock --------------------------------------------- */
@@ -646,6 +692,7 @@ trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
     const struct trp_item *item)
 {
     struct trp_cell *cell = trp_cell_at(core, to.index);
+    TRP_ATOMIC(uint32_t) * counter;
     struct trp_rules *rules;
     enum trp_form form;
 
@@ -672,6 +719,10 @@ trp_rules_deliver(struct trp_core *core, struct trp_local *local, troupe_ref to,
     case TRP_FORM_ROUTER:
         return trp_route_deliver(core, local, rules, to, item);
     case TRP_FORM_PLAIN:
+        counter = trp_rules_counter(rules);
+        if (counter != NULL) {
+            return trp_rules_deliver_counted(core, local, counter, to, item);
+        }
         break;
     }
     return TROUPE_E_DEAD; /* the rules are somebody else's by now */

@@ -6,7 +6,8 @@
  * A mailbox that is not the default one, or an actor that stashes or throttles:
  *
  *   form      where messages wait             how they come in
- *   PLAIN     the ring of the cell            as if there were no rules
+ *   PLAIN     the ring of the cell            as if there were no rules, or
+ *                                             counted before
  *   BOUNDED   the ring                        a CAS that knows the limit
  *   HEAD      two queues: droppable, kept     under the lock
  *   ORDERED   two orders: droppable, kept     under the lock
@@ -25,6 +26,11 @@
  * cell after it has read them: in the claim of a bounded ring, or under the
  * lock, which the end of the actor takes before its life changes.
  *
+ * Counted: the actor is a routee of a pool that sends to the shortest mailbox,
+ * and what waits is told to a slot of queue/depths.h as well. Senders add 1
+ * before they push; the owner adds now and then by what its own numbers differ
+ * from those that it has told last: R5.
+ *
  * Under the lock nothing of the user's runs but the functions of a custom
  * mailbox. Why a lock: docs/decisions/0008-mailboxes-with-a-lock.md.
  *
@@ -37,6 +43,10 @@
  *   R3  What the owner has put back keeps S set: it does not go idle.
  *   R4  A bounded ring never holds more droppable messages than its limit; kept
  *       ones may exceed it.
+ *   R5  Of a counted mailbox: what senders have added less what the head of the
+ *       ring has passed, and what was put back, is in the slot whenever S is
+ *       given away, unless it is stopping; that is what waits. When it has
+ *       gone, and before its death is told, it is 0.
  *
  * Pairs
  *   rules.life  store of the rules for a new life -> load of them by a sender,
@@ -44,6 +54,7 @@
  */
 
 #include "actor/message.h"
+#include "queue/depths.h"
 #include "queue/fifo.h"
 #include "queue/order.h"
 #include "sched/alarm.h"
@@ -74,6 +85,7 @@ struct trp_rules {
     TRP_ATOMIC(uint16_t) flags;
     TRP_ATOMIC(uint32_t) length; /* of the locked forms; under the lock */
     TRP_ATOMIC(uint32_t) route;  /* of a router: unit of core->routes, or 0 */
+    TRP_ATOMIC(TRP_ATOMIC(uint32_t) *) counter; /* of a counted one, or NULL */
     /* handled less what the head of the ring says, modulo 2^64; owner */
     TRP_ATOMIC(uint64_t) taken;
     TRP_ATOMIC(uint32_t) warn; /* depth; UINT32_MAX = never */
@@ -83,6 +95,10 @@ struct trp_rules {
     TRP_ATOMIC(troupe_unrankable_fn) on_unrankable;
     TRP_ATOMIC(void *) priority_user;
     TRP_ATOMIC(uint64_t) ageing_ns;
+
+    /* of a counted one; owner */
+    uint32_t told;       /* R5, modulo 2^32 */
+    bool counts_handled; /* what is being handled as well */
 
     /* under the lock */
     struct trp_lock lock;
@@ -184,13 +200,27 @@ trp_rules_refusal(troupe_status status)
     return status == TROUPE_E_NOMEM ? status : TROUPE_E_FULL;
 }
 
-/* Senders must come here: not for PLAIN. */
+static inline TRP_ATOMIC(uint32_t) *
+    trp_rules_counter(const struct trp_rules *rules)
+{
+    return trp_load_acquire(&rules->counter); /* pairs: rules.life */
+}
+
+/* Senders must come here: not for PLAIN, unless it is counted. */
 static inline bool
 trp_rules_are_strict(const struct trp_rules *rules)
 {
-    return trp_load_acquire(&rules->form) != TRP_FORM_PLAIN; /* pairs:
-                                                                rules.life */
+    return trp_load_acquire(&rules->form) != /* pairs: rules.life */
+               TRP_FORM_PLAIN ||
+           trp_rules_counter(rules) != NULL;
 }
+
+/*
+ * Of a new life that nobody can reach: it is counted if it is PLAIN. The slot
+ * is never unmapped.
+ */
+void trp_rules_count(struct trp_rules *rules, const struct trp_cell *cell,
+    TRP_ATOMIC(uint32_t) * counter, bool counts_handled);
 
 /*
  * The other half of trp_mailbox_deliver(): if the life of `to` has rules they
@@ -198,6 +228,11 @@ trp_rules_are_strict(const struct trp_rules *rules)
  */
 troupe_status trp_rules_deliver(struct trp_core *core, struct trp_local *local,
     troupe_ref to, const struct trp_item *item);
+
+/* The same where the counter of `to` is known already; E_DEAD: it has gone. */
+troupe_status trp_rules_deliver_counted(struct trp_core *core,
+    struct trp_local *local, TRP_ATOMIC(uint32_t) * counter, troupe_ref to,
+    const struct trp_item *item);
 
 /*
  * The mailbox of a router takes a message. `order`: only if it is parked, or
@@ -215,6 +250,32 @@ void trp_rules_discard(struct trp_core *core, struct trp_local *local,
 void trp_rules_read_drop(struct trp_rules *rules, struct trp_drop *drop);
 
 /* Owner of S, from here on. */
+
+/*
+ * R5; the cursor's head is `head`. `handling`: a message was popped and is not
+ * handled yet.
+ */
+static inline void
+trp_rules_tell(struct trp_rules *rules, const struct trp_cell *cell,
+    uint32_t head, bool handling)
+{
+    TRP_ATOMIC(uint32_t) *counter = trp_rules_counter(rules);
+    uint32_t now;
+
+    if (counter == NULL) {
+        return;
+    }
+    /* relaxed: the owner alone writes it. */
+    now = trp_load_relaxed(&rules->bound.front) - head;
+    if (rules->counts_handled &&
+        (handling || (trp_cell_flags(cell) & TRP_CELL_AWAITING) != 0)) {
+        now++;
+    }
+    if (now != rules->told) {
+        trp_depth_add(counter, now - rules->told);
+        rules->told = now;
+    }
+}
 
 /* What is popped next is a ticket without a message. */
 static inline void

@@ -292,6 +292,9 @@ drain(struct troupe_self *self, struct trp_cell *cell,
         }
         if (trp_ring_is_drained(
                 cursor, &core->segments, &self->local->segments, &cell->ring)) {
+            if (rules != NULL) {
+                trp_rules_tell(rules, cell, cursor->head, false);
+            }
             return true;
         }
         if (!trp_ring_is_written(cursor)) {

@@ -23,6 +23,8 @@
 /* What a turn may take before its length is changed. */
 #define SHORT_NS 5000
 #define LONG_NS 20000
+/* A counted mailbox tells its depth so often: every 16th message. */
+#define TELL_MASK 15u
 /* Rests for a sender between its claim and its write: about 1 us. */
 #define STALL_RESTS 40
 
@@ -211,7 +213,11 @@ pause_ruled(struct trp_turn *turn, struct trp_rules *rules)
 {
     trp_turn_rest(turn);
     trp_mailbox_rearm(turn->core, turn->cell);
-    if (rules == NULL || !trp_rules_have_lock(rules)) {
+    if (rules == NULL) {
+        return pause_turn(turn);
+    }
+    trp_rules_tell(rules, turn->cell, turn->cursor.head, false);
+    if (!trp_rules_have_lock(rules)) {
         return pause_turn(turn);
     }
     trp_turn_book(turn);
@@ -228,6 +234,7 @@ await_token(struct trp_turn *turn, struct trp_rules *rules)
 {
     trp_turn_rest(turn);
     trp_turn_book(turn);
+    trp_rules_tell(rules, turn->cell, turn->cursor.head, false);
     trp_mailbox_rearm(turn->core, turn->cell);
     if (trp_throttle_park(turn->core, turn->cell, rules)) {
         return TRP_NEXT_GONE;
@@ -313,6 +320,7 @@ __attribute__((noinline)) static void
 run_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
 {
     struct trp_rules *rules = begin_ruled(turn);
+    uint32_t popped = 0;
     struct trp_item item;
     enum trp_pop got;
 
@@ -333,6 +341,9 @@ run_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
             }
             rules = rules != NULL ? rules : begin_ruled(turn);
         }
+        if ((popped++ & TELL_MASK) == 0 && rules != NULL) {
+            trp_rules_tell(rules, turn->cell, turn->cursor.head, true);
+        }
         if (TRP_UNLIKELY(excess)) {
             drop_excess(turn, rules, &item);
             continue;
@@ -352,6 +363,9 @@ run_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
         }
     }
     trp_turn_rest(turn);
+    if (rules != NULL) {
+        trp_rules_tell(rules, turn->cell, turn->cursor.head, false);
+    }
     end_turn(turn, began_ns);
 }
 

@@ -168,11 +168,22 @@ look_at_family(struct trp_turn *turn)
     return TRP_NEXT_ON;
 }
 
+/* R5 of rules.h, before S is given away. */
+static void
+tell_depth(struct trp_turn *turn)
+{
+    if (has_flag(turn, TRP_CELL_RULED)) {
+        trp_rules_tell(trp_rules_of(turn->core, turn->cell), turn->cell,
+            turn->cursor.head, false);
+    }
+}
+
 /* The turn ends here; the next one begins with a look. */
 static void
 look_again_later(struct trp_turn *turn)
 {
     trp_turn_book(turn);
+    tell_depth(turn);
     trp_cursor_publish(&turn->cursor, &turn->cell->ring);
     (void)trp_mailbox_request(
         turn->core, turn->local, turn->self->ref, TRP_RING_SIGNAL);
@@ -232,6 +243,7 @@ again:
     }
     trp_turn_rest(turn);
     trp_turn_book(turn);
+    tell_depth(turn);
     trp_cursor_publish(&turn->cursor, ring);
     if (can_park && trp_park(turn->cell)) {
         return TRP_NEXT_GONE;

@@ -45,6 +45,8 @@
  *   G1  It watches whoever has a slot, and nobody else.
  *   G2  The table lists the LIVE slots, in order, since the last publish; only
  *       where there is no memory for a longer one it lists fewer.
+ *   G3  With depths (actor/route.h) a slot has its number there as well, until
+ *       the routee has gone and has taken back all that was added.
  */
 
 #define NAME_BYTES 24 /* "routee-4294967295" */
@@ -79,6 +81,8 @@ struct slot {
     enum state state;
     uint64_t born_ns;
     uint64_t identity; /* with hashes */
+    bool is_counted;   /* the slot of the depths with this number is its own */
+    bool is_open;      /* and is looked at: LIVE, and published */
 };
 
 struct router {
@@ -498,19 +502,56 @@ find(struct router *router, troupe_ref ref)
     return NULL;
 }
 
+static void
+close_slot(struct trp_core *core, struct router *router, struct slot *slot)
+{
+    if (slot->is_open) {
+        trp_route_turn_slot(
+            core, router->route, (uint32_t)(slot - router->slots));
+        slot->is_open = false;
+    }
+}
+
+/* Those who get no message more. */
+static void
+close_slots(struct trp_core *core, struct router *router, bool all)
+{
+    for (uint32_t i = 0; i < router->count; i++) {
+        if (all || router->slots[i].state != LIVE) {
+            close_slot(core, router, &router->slots[i]);
+        }
+    }
+}
+
+static void
+open_slots(struct trp_core *core, struct router *router)
+{
+    for (uint32_t i = 0; i < router->count; i++) {
+        struct slot *slot = &router->slots[i];
+
+        if (slot->state == LIVE && slot->is_counted && !slot->is_open) {
+            trp_route_turn_slot(core, router->route, i);
+            slot->is_open = true;
+        }
+    }
+}
+
 static troupe_status
 publish(struct troupe_self *self, struct router *router)
 {
     const troupe_router_options *options = &router->plan->options;
-    const struct trp_route_plan plan = {.routing = options->routing,
+    struct trp_route_plan plan = {.routing = options->routing,
         .pick = options->pick,
         .key = options->key,
         .key_bytes = options->key_bytes,
         .user = options->user,
         .seed = router->plan->seed,
-        .bounded_load_percent = options->bounded_load_percent};
+        .bounded_load_percent = options->bounded_load_percent,
+        .slots = router->count,
+        .are_counted = true};
     uint32_t live = 0;
 
+    close_slots(self->core, router, false);
     for (uint32_t i = 0; i < router->count; i++) {
         const struct slot *slot = &router->slots[i];
 
@@ -518,19 +559,24 @@ publish(struct troupe_self *self, struct router *router)
         if (slot->state == LIVE && trp_ref_is_possible(self->core, slot->ref)) {
             router->list[live++] = (struct trp_routee){.ref = slot->ref,
                 .weight = slot->weight,
-                .identity = slot->identity};
+                .identity = slot->identity,
+                .slot = i};
+            plan.are_counted &= slot->is_counted;
         }
     }
-    return trp_route_publish(
-               self->core, router->route, &plan, router->list, live)
-               ? TROUPE_OK
-               : TROUPE_E_NOMEM;
+    if (!trp_route_publish(
+            self->core, router->route, &plan, router->list, live)) {
+        return TROUPE_E_NOMEM;
+    }
+    open_slots(self->core, router);
+    return TROUPE_OK;
 }
 
 /* The slot is nobody's any more. */
 static void
-clear(struct router *router, struct slot *slot)
+clear(struct trp_core *core, struct router *router, struct slot *slot)
 {
+    close_slot(core, router, slot);
     router->live -= slot->state == LIVE;
     slot->state = FREE;
     slot->ref = TROUPE_NONE;
@@ -606,6 +652,7 @@ spawn_routee(troupe_self *self, struct router *router)
     const struct plan *plan = router->plan;
     struct trp_child_parts parts;
     troupe_spawn_options options;
+    TRP_ATOMIC(uint32_t) * counter;
     char name[NAME_BYTES];
     troupe_ref ref;
     uint32_t at = 0;
@@ -620,12 +667,16 @@ spawn_routee(troupe_self *self, struct router *router)
     trp_child_plan_options(&plan->child, child_tail(plan), &parts, &options);
     (void)snprintf(name, sizeof name, "routee-%" PRIu32, at + 1);
     options.name = name;
-    status = troupe_spawn(self, plan->options.type, &options, &ref);
+    counter = trp_route_slot(self->core, router->route, at);
+    status = trp_spawn_counted(self, plan->options.type, &options, &counter,
+        plan->options.routing == TROUPE_ROUTE_LEAST_IN_FLIGHT, &ref);
     if (status == TROUPE_OK) {
         status = settle(self, router, at, ref);
         if (status != TROUPE_OK) {
             (void)troupe_stop_now(self, ref);
+            return status;
         }
+        router->slots[at].is_counted = counter != NULL;
     }
     return status;
 }
@@ -741,7 +792,7 @@ sweep(troupe_self *self, struct router *router)
             was_brief |= now_ns - slot->born_ns < BRIEF_NS;
         }
         (void)troupe_unwatch(self, slot->ref);
-        clear(router, slot);
+        clear(self->core, router, slot);
     }
     if (gone != 0) {
         go_on(self, router, lost, was_brief);
@@ -791,7 +842,7 @@ add(troupe_self *self, struct router *router, troupe_ref member)
             status = publish(self, router);
             if (status != TROUPE_OK) {
                 (void)troupe_unwatch(self, member);
-                clear(router, slot);
+                clear(self->core, router, slot);
             }
         }
     } else {
@@ -813,7 +864,7 @@ take_out(troupe_self *self, struct router *router, troupe_ref member)
     }
     if (!is_pool(&router->plan->options)) {
         (void)troupe_unwatch(self, member);
-        clear(router, slot);
+        clear(self->core, router, slot);
         (void)publish(self, router); /* fewer: needs no memory */
         return;
     }
@@ -1086,6 +1137,20 @@ gather_members(troupe_self *self, struct router *router)
     return status;
 }
 
+/* Where somebody is looked for by them. */
+static void
+reserve_depths(struct trp_core *core, struct router *router)
+{
+    const struct plan *plan = router->plan;
+
+    if (plan->options.routing == TROUPE_ROUTE_SMALLEST_MAILBOX ||
+        plan->options.routing == TROUPE_ROUTE_LEAST_IN_FLIGHT) {
+        trp_route_reserve_depths(core, router->route,
+            plan->options.routees > plan->resizer.upper ? plan->options.routees
+                                                        : plan->resizer.upper);
+    }
+}
+
 static troupe_status
 start(troupe_self *self, void *state, const void *arg)
 {
@@ -1097,6 +1162,7 @@ start(troupe_self *self, void *state, const void *arg)
         trp_route_of(self->core, trp_rules_of(self->core, self->cell));
     if (is_pool(&router->plan->options)) {
         router->wanted = router->plan->options.routees;
+        reserve_depths(self->core, router);
         status = fill(self, router);
     } else {
         status = gather_members(self, router);
@@ -1125,6 +1191,7 @@ stop(troupe_self *self, void *state, const troupe_exit *why)
 
     (void)why;
     trp_route_park(self);
+    close_slots(self->core, router, true);
     free_slots(self->core, router);
 }
 

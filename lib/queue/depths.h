@@ -11,7 +11,8 @@
  *                    ^
  *     add, sub by who changes queue 1; all are read by who chooses
  *
- * add, sub   one addition. Wait-free; any thread, or the owner in batches.
+ * add, sub   one addition. Wait-free; any thread, or the owner in batches, of
+ *            both at once.
  * open       one addition. Wait-free; one thread at a time for a slot, and only
  * close      in turns: a new one is closed.
  * get        one load. Wait-free; any thread.
@@ -48,33 +49,46 @@ trp_depths_bytes(uint32_t capacity)
     return trp_round_up(capacity, TRP_LEAST_BLOCK) * sizeof(uint32_t);
 }
 
+/* Slots that are in use, or have been: what they hold stays (D2). */
+static inline void
+trp_depths_attach(struct trp_depths *depths, void *slots, uint32_t capacity,
+    trp_least_fn least)
+{
+    depths->slots = slots;
+    depths->capacity = capacity;
+    depths->least = least;
+}
+
 /* All are closed. The slots are the caller's, and so is giving them back. */
 static inline void
 trp_depths_init(struct trp_depths *depths, void *slots, uint32_t capacity,
     trp_least_fn least)
 {
-    depths->slots = slots;
-    depths->capacity =
-        (uint32_t)(trp_depths_bytes(capacity) / sizeof(uint32_t));
-    depths->least = least;
+    trp_depths_attach(depths, slots,
+        (uint32_t)(trp_depths_bytes(capacity) / sizeof(uint32_t)), least);
     for (uint32_t i = 0; i < depths->capacity; i++) {
         /* relaxed: not shared yet; whoever shares them publishes it */
         trp_store_relaxed(&depths->slots[i], TRP_LEAST_DEAD);
     }
 }
 
+/* The same for who knows a slot by its address; `count` is modulo 2^32. */
+static inline void
+trp_depth_add(TRP_ATOMIC(uint32_t) * slot, uint32_t count)
+{
+    (void)trp_add_relaxed(slot, count); /* relaxed: a hint */
+}
+
 static inline void
 trp_depths_add(const struct trp_depths *depths, uint32_t slot, uint32_t count)
 {
-    /* relaxed: a hint */
-    (void)trp_add_relaxed(&depths->slots[slot], count);
+    trp_depth_add(&depths->slots[slot], count);
 }
 
 static inline void
 trp_depths_sub(const struct trp_depths *depths, uint32_t slot, uint32_t count)
 {
-    /* relaxed: a hint */
-    (void)trp_sub_relaxed(&depths->slots[slot], count);
+    trp_depth_add(&depths->slots[slot], 0 - count);
 }
 
 static inline void

@@ -148,6 +148,7 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
         trp_pool_live_bytes(&core->messages) +
         trp_pool_live_bytes(&core->rules) + trp_pool_live_bytes(&core->routes) +
         trp_pool_live_bytes(&core->tables) +
+        trp_pool_live_bytes(&core->depths) +
         trp_pool_live_bytes(&core->delayed) + trp_pool_live_bytes(&core->ops) +
         trp_pool_live_bytes(&core->askers);
     add_workers(core, &sums);

@@ -334,6 +334,32 @@ trp_spawn(struct trp_core *core, troupe_self *self, const char *call,
 }
 
 troupe_status
+trp_spawn_counted(troupe_self *self, const troupe_actor_type *type,
+    const troupe_spawn_options *options, TRP_ATOMIC(uint32_t) * *counter,
+    bool counts_handled, troupe_ref *child)
+{
+    static const char call[] = "troupe_spawn";
+    struct trp_birth_options chosen = {.counts_handled = counts_handled};
+    const struct trp_birth birth = {
+        .type = type, .kind = TRP_KIND_ACTOR, .options = &chosen};
+    struct parts parts;
+    troupe_status status = take_all(&chosen, &parts, type, options, call);
+
+    if (status != TROUPE_OK) {
+        return status;
+    }
+    if (chosen.mailbox != NULL) {
+        *counter = NULL;
+    }
+    chosen.counter = *counter;
+    chosen.has_rules |= *counter != NULL;
+    status = give_birth(self->core, self->ref, call, &birth, child);
+    return status != TROUPE_E_STATE ? status
+                                    : trp_refuse(status, call, "self",
+                                          "is stopping", "%s", type->name);
+}
+
+troupe_status
 trp_spawn_router(struct trp_core *core, troupe_self *self, const char *call,
     const troupe_actor_type *type, const troupe_spawn_options *options,
     troupe_ref *router)

@@ -17,6 +17,14 @@ troupe_status trp_spawn(struct trp_core *core, troupe_self *self,
     const char *call, const troupe_actor_type *type,
     const troupe_spawn_options *options, troupe_ref *actor);
 
+/*
+ * troupe_spawn() of a routee whose default mailbox is counted: R5 of
+ * actor/rules.h. `*counter` is NULL afterwards if it has another one.
+ */
+troupe_status trp_spawn_counted(troupe_self *self,
+    const troupe_actor_type *type, const troupe_spawn_options *options,
+    TRP_ATOMIC(uint32_t) * *counter, bool counts_handled, troupe_ref *child);
+
 /* The same for an actor that routes: actor/route.h. */
 troupe_status trp_spawn_router(struct trp_core *core, troupe_self *self,
     const char *call, const troupe_actor_type *type,

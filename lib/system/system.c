@@ -146,6 +146,8 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
         trp_log2_ceil(sizeof(struct trp_route)), 20, 1, 0, true};
     const struct trp_pool_shape tables = {
         TRP_ROUTE_UNIT_SHIFT, 20, TRP_ROUTE_CLASSES, 0, true};
+    const struct trp_pool_shape depths = {
+        TRP_DEPTHS_UNIT_SHIFT, 20, TRP_DEPTHS_CLASSES, 0, true};
     const struct trp_pool_shape delayed = {
         trp_log2_ceil(sizeof(struct trp_delayed)), 24, 1, 0, true};
 
@@ -157,6 +159,7 @@ make_pools(struct trp_core *core, uint32_t max_actors, uint32_t workers)
     if (!trp_pool_init(&core->rules, &core->heap, &rules) ||
         !trp_pool_init(&core->routes, &core->heap, &routes) ||
         !trp_pool_init(&core->tables, &core->heap, &tables) ||
+        !trp_pool_init(&core->depths, &core->heap, &depths) ||
         !trp_pool_init(&core->delayed, &core->heap, &delayed) ||
         !trp_pool_init(&core->ops, &core->heap, &ops) ||
         !trp_pool_init(&core->askers, &core->heap, &askers)) {
@@ -367,6 +370,7 @@ make_system(troupe_system *system, const troupe_system_options *options,
     core->on_user_gone = on_user_gone;
     core->on_mismatch = on_mismatch;
     trp_events_init(system);
+    core->least = trp_least_best();
     core->first_generation =
         system->is_simulation
             ? 1
@@ -426,6 +430,7 @@ free_system(troupe_system *system)
     trp_pool_fini(&core->askers);
     trp_pool_fini(&core->ops);
     trp_pool_fini(&core->delayed);
+    trp_pool_fini(&core->depths);
     trp_pool_fini(&core->tables);
     trp_pool_fini(&core->routes);
     trp_pool_fini(&core->rules);

@@ -1877,6 +1877,42 @@ run_router(troupe_system *system)
     }
 }
 
+/* Without memory for the depths side by side the mailboxes are looked at. */
+static void
+run_shortest(troupe_system *system)
+{
+    troupe_router_options options = TROUPE_INIT(troupe_router_options);
+    troupe_ref router = TROUPE_NONE;
+
+    options.type = &routee_type;
+    options.routees = 3;
+    options.routing = TROUPE_ROUTE_SMALLEST_MAILBOX;
+    options.flags = TROUPE_ROUTER_RESPAWN;
+    if (!is_ok(troupe_system_spawn_router(system, &options, &router))) {
+        return;
+    }
+    test_run(system);
+    if (troupe_router_routees(system, router, NULL, 0) != 3) {
+        (void)is_ok(TROUPE_E_NOMEM);
+    }
+    for (uint64_t i = 0; i < 60; i++) {
+        (void)is_ok(troupe_post(system, router, &test_number, &i));
+    }
+    (void)is_ok(troupe_router_resize(system, router, 30));
+    test_run(system);
+    if (troupe_router_routees(system, router, NULL, 0) != 30) {
+        (void)is_ok(TROUPE_E_NOMEM);
+    }
+    send_to_all(system, router);
+    (void)is_ok(troupe_router_resize(system, router, 2));
+    test_run(system);
+}
+
+Test(fault_memory, a_pool_by_the_shortest_mailbox)
+{
+    fail_each(&(struct scenario){NULL, run_shortest, 20});
+}
+
 Test(fault_memory, a_router_and_its_pool)
 {
     fail_each(&(struct scenario){NULL, run_router, 40});
