@@ -36,7 +36,8 @@ trp_route_depth(struct trp_core *core, troupe_ref ref)
 /*
  * The same for one that a table lists or has listed, which is always possible:
  * a few loads from one line where nothing is unusual. `busy`:
- * TRP_RING_SCHEDULED, and one more while it has its turn or waits for it; or 0.
+ * TRP_RING_SCHEDULED, and one more while it has its turn or waits for it, or
+ * for an answer; or 0.
  */
 TRP_INLINE uint32_t
 load_of(struct trp_core *core, const struct trp_route_entry *entry, char *cells,
@@ -48,15 +49,19 @@ load_of(struct trp_core *core, const struct trp_route_entry *entry, char *cells,
         (void *)(cells + (size_t)ref.index * sizeof(struct trp_cell));
     uint64_t word;
     uint32_t depth = trp_ring_depth(&cell->ring, &word);
+    uint32_t flags = trp_cell_flags(cell);
 
     if (TRP_UNLIKELY(
             (word & (TRP_RING_CLOSED | TRP_RING_KILL)) != 0 ||
-            (trp_cell_flags(cell) & TRP_CELL_RULED) != 0 ||
+            (flags & (TRP_CELL_RULED | TRP_CELL_AWAITING)) != 0 ||
             trp_load_acquire(&cell->generation) != /* pairs: cell.life */
                 ref.generation)) {
         depth = trp_route_depth(core, ref);
         if (depth == TRP_ROUTE_NOT_ROUTABLE) {
             return depth;
+        }
+        if ((flags & TRP_CELL_AWAITING) != 0) { /* S may be clear */
+            return depth + (busy != 0 ? 1 : 0);
         }
     }
     return depth + (uint32_t)(word & busy);

@@ -1348,6 +1348,73 @@ advance(uint64_t ms)
     cr_assert_eq(troupe_system_advance(the_system, TROUPE_MS(ms)), TROUPE_OK);
 }
 
+static troupe_verdict
+slept(troupe_self *self, void *state, const troupe_result *result, void *user)
+{
+    (void)self;
+    (void)state;
+    (void)result;
+    (void)user;
+    return TROUPE_CONTINUE;
+}
+
+/* 1 takes 10 ms, in which it waits. */
+static troupe_verdict
+receive_and_sleep(troupe_self *self, void *state, const troupe_msg *msg)
+{
+    uint64_t number = *troupe_payload(msg, uint64_t);
+    troupe_ticket ticket;
+
+    (void)state;
+    note("%u:%u ", number_of(self), (unsigned)number);
+    return number != 1 ? TROUPE_CONTINUE
+                       : troupe_await(self,
+                             troupe_sleep(self, TROUPE_MS(10),
+                                 troupe_then(slept, NULL), &ticket),
+                             &ticket);
+}
+
+static const troupe_actor_type sleeper_type = {
+    .size = sizeof(troupe_actor_type),
+    .name = "sleeper",
+    .receive = receive_and_sleep,
+};
+
+static void
+check_that_who_awaits_is_passed_over(troupe_ref router)
+{
+    (void)written();
+    for (uint64_t i = 1; i < 4; i++) {
+        cr_assert_eq(post(router, i), TROUPE_OK);
+        test_run(the_system);
+    }
+    cr_assert_str_eq(written(), "1:1 2:2 2:3 ");
+    advance(10);
+    for (uint64_t i = 4; i < 6; i++) { /* 2 is next, and idle */
+        cr_assert_eq(post(router, i), TROUPE_OK);
+        test_run(the_system);
+    }
+    cr_assert_str_eq(written(), "2:4 1:5 ");
+}
+
+Test(router_time, least_in_flight_counts_who_waits_for_an_answer,
+    .init = begin_simulation)
+{
+    troupe_router_options options = pool(TROUPE_ROUTE_LEAST_IN_FLIGHT, 2);
+    troupe_router_options group = TROUPE_INIT(troupe_router_options);
+    troupe_ref router, members[2];
+
+    options.type = &sleeper_type;
+    router = begin(&options);
+    check_that_who_awaits_is_passed_over(router);
+    members[0] = routee(router, 0);
+    members[1] = routee(router, 1);
+    group.routing = TROUPE_ROUTE_LEAST_IN_FLIGHT;
+    group.members = members;
+    group.routees = 2;
+    check_that_who_awaits_is_passed_over(begin(&group));
+}
+
 Test(router_time, a_routee_that_has_stopped_is_replaced,
     .init = begin_simulation)
 {
