@@ -16,7 +16,7 @@ typedef enum troupe_routing {
     TROUPE_ROUTE_RANDOM = 1,
     TROUPE_ROUTE_BROADCAST = 2,
     TROUPE_ROUTE_SMALLEST_MAILBOX = 3, /* ties rotate */
-    TROUPE_ROUTE_CONSISTENT_HASH = 4,  /* needs key or key_bytes */
+    TROUPE_ROUTE_CONSISTENT_HASH = 4,  /* needs key or key_bytes; weights */
     TROUPE_ROUTE_WEIGHTED = 5,         /* needs weights */
     TROUPE_ROUTE_LEAST_IN_FLIGHT = 6,  /* counts the one being handled */
     TROUPE_ROUTE_TWO_CHOICES = 7,
@@ -97,7 +97,8 @@ typedef struct troupe_router_options {
     const troupe_ref *members;     /* group: actors, ports, each of them once */
     uint32_t routees;              /* how many; 1 to 1000000 */
     uint32_t bounded_load_percent; /* hash: spill over the mean; 0 = never */
-    const uint32_t *weights;       /* one per routee, sum 1 to 2^32 - 1 */
+    const uint32_t *weights;       /* one per routee, sum 1 to 2^32 - 1; of
+                                      WEIGHTED, and of CONSISTENT_HASH if given */
     troupe_pick_fn pick;
     troupe_key_fn key;
     troupe_key_bytes_fn key_bytes;

@@ -176,9 +176,11 @@ static uint32_t
 bytes_of(const struct trp_core *core, const struct trp_route *route,
     const struct trp_route_plan *plan, uint32_t count)
 {
-    return (uint32_t)(sizeof(struct trp_route_block) +
-                      count * sizeof(struct trp_route_entry) +
-                      slots_in(core, route, plan) * sizeof(uint32_t));
+    return (
+        uint32_t)(sizeof(struct trp_route_block) +
+                  count * sizeof(struct trp_route_entry) +
+                  (plan->is_weighted ? count : slots_in(core, route, plan)) *
+                      sizeof(uint32_t));
 }
 
 static void
@@ -186,7 +188,7 @@ write_slots(const struct trp_core *core, struct trp_route_block *block,
     const struct trp_route *route, const struct trp_route_plan *plan,
     const struct trp_routee *routees, uint32_t count)
 {
-    TRP_ATOMIC(uint32_t) *owners = trp_route_owners(block, count);
+    TRP_ATOMIC(uint32_t) *owners = trp_route_tail(block, count);
     uint32_t slots = plan->are_counted ? slots_in(core, route, plan) : 0;
 
     trp_store_release(&block->depths, /* pairs: table.entry */
@@ -200,6 +202,20 @@ write_slots(const struct trp_core *core, struct trp_route_block *block,
             routees[i].slot);
         trp_store_release(&owners[routees[i].slot], /* pairs: table.entry */
             i + 1);
+    }
+}
+
+static void
+write_weights(struct trp_route_block *block, const struct trp_route_plan *plan,
+    const struct trp_routee *routees, uint32_t count)
+{
+    TRP_ATOMIC(uint32_t) *weights = trp_route_tail(block, count);
+
+    trp_store_release(
+        &block->is_weighted, plan->is_weighted); /* pairs: table.entry */
+    for (uint32_t i = 0; i < count && plan->is_weighted; i++) {
+        trp_store_release(&weights[i], routees[i].weight); /* pairs:
+                                                              table.entry */
     }
 }
 
@@ -273,6 +289,7 @@ trp_route_publish(struct trp_core *core, struct trp_route *route,
     trp_store_release(&block->bounded_load_percent, /* pairs: table.entry */
         plan->bounded_load_percent);
     write_slots(core, block, route, plan, routees, count);
+    write_weights(block, plan, routees, count);
     trp_table_publish(&core->tables, &route->table);
     return true;
 }

@@ -86,6 +86,7 @@ struct trp_route_plan {
     uint32_t bounded_load_percent;
     uint32_t slots;   /* those of all routees are below */
     bool are_counted; /* all routees are: R5 of actor/rules.h */
+    bool is_weighted; /* by a key, and some get more than others */
 };
 
 /* Of a table: class 0 has room for 12 routees. */

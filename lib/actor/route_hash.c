@@ -14,7 +14,9 @@ struct places {
     uint64_t *mixed;
     uint32_t *original;
     uint32_t *loads;
+    uint32_t *weights;
     void *far; /* NULL: all is near */
+    bool is_weighted;
     troupe_key_fn key;
     troupe_key_bytes_fn key_bytes; /* one of these two is NULL */
     void *user;
@@ -23,10 +25,11 @@ struct places {
     uint64_t near_mixed[NEAR_MOST];
     uint32_t near_original[NEAR_MOST];
     uint32_t near_loads[NEAR_MOST];
+    uint32_t near_weights[NEAR_MOST];
 };
 
 #define PLACE_BYTES                                                            \
-    (sizeof(troupe_ref) + sizeof(uint64_t) + 2 * sizeof(uint32_t))
+    (sizeof(troupe_ref) + sizeof(uint64_t) + 3 * sizeof(uint32_t))
 
 static void
 places_init(struct places *places)
@@ -36,6 +39,7 @@ places_init(struct places *places)
     places->mixed = places->near_mixed;
     places->original = places->near_original;
     places->loads = places->near_loads;
+    places->weights = places->near_weights;
     places->far = NULL;
 }
 
@@ -64,6 +68,7 @@ places_reserve(struct trp_core *core, struct places *places, uint32_t count)
     places->mixed = (void *)(places->ref + count);
     places->original = (void *)(places->mixed + count);
     places->loads = places->original + count;
+    places->weights = places->loads + count;
     return true;
 }
 
@@ -76,6 +81,20 @@ copy_settings(const struct trp_route_block *block, struct places *places)
     places->user = trp_load_acquire(&block->user); /* pairs: table.entry */
     places->bounded_load_percent =
         trp_load_acquire(&block->bounded_load_percent); /* pairs: table.entry */
+    places->is_weighted =
+        trp_load_acquire(&block->is_weighted) != 0; /* pairs: table.entry */
+}
+
+static void
+copy_weights(const struct trp_routing *routing, struct places *places)
+{
+    TRP_ATOMIC(uint32_t) *weights =
+        trp_route_tail(routing->block, routing->count);
+
+    for (uint32_t i = 0; i < routing->count; i++) {
+        places->weights[i] =
+            trp_load_acquire(&weights[i]); /* pairs: table.entry */
+    }
 }
 
 /* All of one version. False: no memory. */
@@ -95,6 +114,10 @@ copy_places(struct trp_routing *routing, struct places *places)
         }
         if (routing->count != 0) {
             copy_settings(routing->block, places);
+            /* Only a version that is weighted has a tail. */
+            if (places->is_weighted && trp_routing_is_current(routing)) {
+                copy_weights(routing, places);
+            }
         }
         if (trp_routing_is_current(routing)) {
             return true;
@@ -172,7 +195,8 @@ trp_route_to_hashed(struct trp_routing *routing)
 
         places.among = (struct trp_rendezvous){.count = routing->count,
             .mixed = is_text ? NULL : places.mixed,
-            .original = is_text ? places.original : NULL};
+            .original = is_text ? places.original : NULL,
+            .weights = places.is_weighted ? places.weights : NULL};
         /* relaxed: a number. */
         routing->index = trp_add_relaxed(&routing->route->index, 1);
         if (places.bounded_load_percent != 0) {

@@ -37,7 +37,11 @@ struct trp_route_block {
     TRP_ATOMIC(uint64_t) stride; /* see weighted() */
     TRP_ATOMIC(uint32_t) depths; /* unit of core->depths, or none */
     TRP_ATOMIC(uint32_t) slots;
-    /* Behind the entries, by slot: 1 + whose it is, or 0. */
+    TRP_ATOMIC(uint32_t) is_weighted; /* by a key */
+    /*
+     * Behind the entries, with depths, by slot: 1 + whose it is, or 0. With
+     * weights and a key, by entry: its weight.
+     */
     struct trp_route_entry entry[];
 };
 
@@ -96,7 +100,7 @@ static inline TRP_ATOMIC(uint32_t) *
 }
 
 static inline TRP_ATOMIC(uint32_t) *
-    trp_route_owners(const struct trp_route_block *block, uint32_t count)
+    trp_route_tail(const struct trp_route_block *block, uint32_t count)
 {
     return (void *)(uintptr_t)&block->entry[count];
 }
@@ -135,7 +139,7 @@ trp_routing_shallowest(const struct trp_routing *routing, uint32_t start)
         return TRP_ROUTE_NOT_ROUTABLE;
     }
     at = trp_load_acquire(/* pairs: table.entry */
-             &trp_route_owners(block, routing->count)[at]) -
+             &trp_route_tail(block, routing->count)[at]) -
          1;
     if (TRP_UNLIKELY(at >= routing->count)) {
         return TRP_ROUTE_NOT_ROUTABLE;

@@ -255,13 +255,15 @@ check_weights(const troupe_router_options *options, const char *call)
     bool are_needed = options->routing == TROUPE_ROUTE_WEIGHTED;
     uint64_t sum = 0;
 
-    if (are_needed != (options->weights != NULL)) {
-        return trp_refuse(TROUPE_E_INVALID, call, "weights",
-            are_needed ? "must be given" : "are for TROUPE_ROUTE_WEIGHTED",
-            "%p", (const void *)options->weights);
+    if (options->weights == NULL) {
+        return are_needed ? trp_refuse(TROUPE_E_INVALID, call, "weights",
+                                "must be given", "%s", "NULL")
+                          : TROUPE_OK;
     }
-    if (!are_needed) {
-        return TROUPE_OK;
+    if (!are_needed && options->routing != TROUPE_ROUTE_CONSISTENT_HASH) {
+        return trp_refuse(TROUPE_E_INVALID, call, "weights",
+            "are for TROUPE_ROUTE_WEIGHTED and TROUPE_ROUTE_CONSISTENT_HASH",
+            "%d", (int)options->routing);
     }
     for (uint32_t i = 0; i < options->routees; i++) {
         sum += options->weights[i];
@@ -547,6 +549,8 @@ publish(struct troupe_self *self, struct router *router)
         .user = options->user,
         .seed = router->plan->seed,
         .bounded_load_percent = options->bounded_load_percent,
+        .is_weighted = options->routing == TROUPE_ROUTE_CONSISTENT_HASH &&
+                       options->weights != NULL,
         .slots = router->count,
         .are_counted = true};
     uint32_t live = 0;

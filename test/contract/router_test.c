@@ -1957,6 +1957,33 @@ Test(router, the_same_key_goes_to_the_same_routee_and_few_move)
     }
 }
 
+Test(router, by_key_each_gets_in_proportion_to_its_weight_and_keeps_it)
+{
+    static const uint32_t weights[3] = {3, 0, 1};
+    troupe_router_options options = pool(TROUPE_ROUTE_CONSISTENT_HASH, 3);
+    uint32_t before[800];
+    troupe_ref router;
+
+    options.key = key_of_number;
+    options.weights = weights;
+    router = begin(&options);
+    for (uint64_t i = 0; i < 800; i++) {
+        before[i] = winner_of(router, i);
+    }
+    /* 600 and 200 are expected, 12 is sigma. */
+    cr_assert(handled[1] > 540 && handled[1] < 660, "%u", handled[1]);
+    cr_assert_eq(handled[2], 0);
+    cr_assert_eq(handled[1] + handled[3], 800);
+    for (uint64_t i = 0; i < 800; i++) {
+        cr_assert_eq(winner_of(router, i), before[i]);
+    }
+    /* Weight 0 stands in for nobody. */
+    cr_assert_eq(post(routee(router, 0), END), TROUPE_OK);
+    cr_assert_eq(post(routee(router, 2), END), TROUPE_OK);
+    test_run(the_system);
+    cr_assert_eq(post(router, 7), TROUPE_E_NO_ROUTE);
+}
+
 Test(router, a_key_whose_routee_has_gone_goes_to_the_next_at_once)
 {
     troupe_router_options options = pool(TROUPE_ROUTE_CONSISTENT_HASH, 80);
