@@ -21,6 +21,12 @@ typedef enum troupe_steal { /* may idle workers take work from busy ones? */
     TROUPE_STEAL_EAGER = 3 /* always */
 } troupe_steal;
 
+typedef enum troupe_switch { /* an option that is on or off */
+    TROUPE_SWITCH_DEFAULT = 0,
+    TROUPE_SWITCH_ON = 1,
+    TROUPE_SWITCH_OFF = 2
+} troupe_switch;
+
 #define TROUPE_SPIN_NEVER UINT32_MAX
 
 /*
@@ -58,6 +64,8 @@ typedef struct troupe_system_options {
     troupe_alloc_fn alloc;                          /* both or neither */
     troupe_free_fn free;
     void *alloc_user;
+    troupe_switch metrics; /* TROUPE_METRICS; off */
+    uint32_t reserved;     /* 0 */
 } troupe_system_options;
 
 /* `options` may be NULL. On failure `*system` is untouched, nothing leaks. */

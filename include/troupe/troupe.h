@@ -51,5 +51,6 @@
 #include <troupe/fsm.h>
 #include <troupe/inspect.h>
 #include <troupe/log.h>
+#include <troupe/metrics.h>
 
 #endif /* TROUPE_TROUPE_H */

@@ -305,7 +305,8 @@ fill_cell(struct trp_core *core, struct trp_cell *cell, struct trp_cold *cold,
     troupe_ref parent, const struct trp_birth *birth, struct trp_extra *extra)
 {
     bool has_start = birth->type != NULL && birth->type->start != NULL;
-    uint32_t flags = has_start ? TRP_CELL_STARTING : TRP_CELL_STARTED;
+    uint32_t flags =
+        has_start ? TRP_CELL_STARTING | TRP_CELL_UNBORN : TRP_CELL_STARTED;
     /* relaxed: a dead cell's word changes only by stray flags. */
     uint32_t tail = trp_ring_tail(trp_load_relaxed(&cell->ring.word)) + 1;
 
@@ -513,6 +514,9 @@ trp_cell_create(struct trp_core *core, struct trp_local *local,
     }
     if (birth->kind == TRP_KIND_ACTOR) {
         trp_book(core, local, started, 1); /* before it can be stopped */
+        if (birth->type->start != NULL) {
+            trp_book(core, local, unborn, 1);
+        }
     }
     /* From here on it can be seen from outside. */
     trp_store_release(&cell->kind, (uint8_t)birth->kind); /* pairs: cell.kind */

@@ -70,6 +70,7 @@ enum {                              /* trp_cell.flags */
     TRP_CELL_RESTARTING = 1u << 12, /* the old state is about to go */
     TRP_CELL_TIMEOUT = 1u << 13,    /* a receive timeout: actor/timers.h */
     TRP_CELL_AWAITING = 1u << 14,   /* an operation: actor/op.h */
+    TRP_CELL_UNBORN = 1u << 15,     /* start() has never succeeded */
     /* handles no messages: see actor/supervise.h */
     TRP_CELL_SUSPENDED = TRP_CELL_FAILED | TRP_CELL_HELD | TRP_CELL_RESTARTING
 };
@@ -232,6 +233,18 @@ trp_cell_ref(const struct trp_core *core, struct trp_cell *cell)
     /* relaxed: the caller knows that the actor lives. */
     ref.generation = trp_load_relaxed(&cell->generation) & TRP_LIFE_MASK;
     return ref;
+}
+
+/* For who looks at every cell: from 1 on, all below this can be touched. */
+static inline uint32_t
+trp_cells_end(const struct trp_core *core)
+{
+    uint32_t end =
+        trp_load_acquire(&core->cells.class[0].bump); /* pairs: pool.bump */
+    uint32_t cold =
+        trp_load_acquire(&core->cold_committed); /* pairs: cell.cold */
+
+    return end < cold ? end : cold;
 }
 
 /* The life that the cell is in, for readers that are not senders. */

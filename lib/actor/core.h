@@ -9,6 +9,7 @@
 
 #include <troupe/ask.h>
 #include <troupe/deadletter.h>
+#include <troupe/mailbox.h>
 #include <troupe/supervision.h>
 
 #include "base/error.h"
@@ -21,6 +22,7 @@ struct trp_box;
 struct trp_cell;
 struct trp_cold;
 struct trp_op;
+struct trp_probe;
 struct trp_subscription;
 
 /* What an event about an actor tells. */
@@ -47,12 +49,19 @@ struct trp_life {
     /* In a line of their own: dropped, by reason. */                          \
     X(dropped_new)                                                             \
     X(dropped_head)                                                            \
-    X(dropped_throttle)
+    X(dropped_throttle)                                                        \
+    /* For metrics; in no public column. */                                    \
+    X(unborn)    /* started, but start() has never succeeded */                \
+    X(unhandled) /* a behaviour said so */                                     \
+    X(stashed)   /* put aside */
+
+#define TRP_DEAD_REASONS 9u
 
 struct trp_books {
 #define TRP_BOOKS_MEMBER(name) TRP_ATOMIC(uint64_t) name;
     TRP_BOOKS_MAP(TRP_BOOKS_MEMBER)
 #undef TRP_BOOKS_MEMBER
+    TRP_ATOMIC(uint64_t) letters[TRP_DEAD_REASONS]; /* by troupe_dead_reason */
 };
 
 /* A message that was lent to the user, and what he did with it. */
@@ -91,16 +100,46 @@ struct troupe_self {
 /* What troupe_await() returns: for the turn only. */
 #define TRP_VERDICT_AWAIT 4u
 
-/* The actor layer's part of a worker. Its thread only, but for the books. */
+/* What is measured while metrics are on: actor/meter.h. */
+struct trp_meter {
+    /* Sends until one is measured; 0: metrics are off. Others set and clear it:
+       what is lost then is mended at the next message that is drawn. */
+    TRP_ATOMIC(uint32_t) sends_left;
+    uint32_t weight;         /* of the message at hand; 0: not measured */
+    struct trp_probe *probe; /* of this turn's cell; NULL: metrics are off */
+    struct trp_lot messages, yields, sends;
+};
+
+enum trp_tally_kind {
+    TRP_TALLY_HANDLER, /* time of a behaviour */
+    TRP_TALLY_DEPTH,   /* of the mailbox, with the message at hand */
+    TRP_TALLY_WAIT,    /* of a message in its mailbox */
+    TRP_TALLY_DELAY,   /* of an actor in a queue of runnable ones */
+    TRP_TALLIES
+};
+
+#define TRP_TALLY_BUCKETS 14u
+
+struct trp_tally {
+    TRP_ATOMIC(uint64_t) bucket[TRP_TALLY_BUCKETS];
+    TRP_ATOMIC(uint64_t) sum; /* a double */
+};
+
+/*
+ * The actor layer's part of a worker. Its thread only, but for the books, the
+ * tallies and the switch of the meter.
+ */
 struct trp_local {
     struct trp_worker *worker;
     struct troupe_self self;
+    struct trp_meter meter;
     TRP_ALIGNED(64) struct trp_books books; /* this worker writes */
     struct trp_pool_cache segments;
     struct trp_pool_cache messages;
     struct trp_pool_cache cells;
     struct trp_pool_cache ops;
     struct trp_quick_clock clock;
+    struct trp_tally tallies[TRP_TALLIES]; /* this worker writes */
 };
 
 struct trp_registry_table;
@@ -157,6 +196,9 @@ struct trp_core {
         troupe_directive directive, uint32_t restarts);
     /* a failure came up to /user: the system is to stop */
     void (*on_root_failed)(struct trp_core *core, const troupe_exit *cause);
+    /* While `metered` is not 0: a message of this one was dropped. */
+    void (*on_dropped)(
+        struct trp_core *core, troupe_ref recipient, troupe_drop_reason reason);
     /* Of an actor that has gone; they are freed. */
     void (*on_subscriber_gone)(
         struct trp_core *core, struct trp_subscription *first);
@@ -172,7 +214,11 @@ struct trp_core {
 
     /* any thread */
     TRP_ALIGNED(64) TRP_ATOMIC(uint32_t) closing; /* a stop was requested */
-    TRP_ATOMIC(uint32_t) life_listeners;      /* subscriptions to such events */
+    TRP_ATOMIC(uint32_t)
+    life_listeners;                           /* subscriptions to such events; 1
+                                                 more if metrics count them */
+    TRP_ATOMIC(uint32_t) metered;             /* metrics are on */
+    TRP_ATOMIC(struct trp_probe *) probes;    /* actor/meter.h; or NULL */
     TRP_ATOMIC(uint32_t) cold_committed;      /* cells with a cold part */
     struct trp_lock names;                    /* the registry, all extras */
     struct trp_registry_table *registry;      /* under names */

@@ -51,13 +51,10 @@ trp_mailbox_wake(
     }
 }
 
-/*
- * Puts `item` in line for `to`. TROUPE_OK: what it holds is the receiver's.
- * TROUPE_E_DEAD, TROUPE_E_NOMEM, TROUPE_E_FULL: it is the caller's still. With
- * rules TROUPE_OK may mean that it was dropped by one.
+/* The same as trp_mailbox_deliver(); whether it is measured has been decided.
  */
 TRP_INLINE troupe_status
-trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
+trp_mailbox_deliver_now(struct trp_core *core, struct trp_local *local,
     troupe_ref to, const struct trp_item *item)
 {
     struct trp_cell *cell;
@@ -87,6 +84,55 @@ trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
     }
     /* It has gone, or the claim could not know the rules: C4. */
     return trp_rules_deliver(core, local, to, item);
+}
+
+/* How long this one waits is measured: actor/meter.h. */
+troupe_status trp_meter_deliver(struct trp_core *core, struct trp_local *local,
+    troupe_ref to, const struct trp_item *item);
+
+static inline bool
+trp_meter_draws(const struct trp_core *core, struct trp_local *local)
+{
+    uint32_t left;
+
+    if (local == NULL) {
+        /* relaxed: a switch; nothing hangs on when it is seen. */
+        return trp_load_relaxed(&core->metered) != 0 &&
+               trp_lot_draw(&trp_thread.sends);
+    }
+    /* relaxed, both: see struct trp_meter. */
+    left = trp_load_relaxed(&local->meter.sends_left);
+    if (TRP_LIKELY(left == 0)) {
+        return false;
+    }
+    trp_store_relaxed(&local->meter.sends_left, left - 1);
+    return left == 1;
+}
+
+/*
+ * The send that was drawn was one to a router: who it passes the message on to
+ * is measured instead.
+ */
+static inline bool
+trp_meter_is_owed(const struct trp_local *local)
+{
+    return (local != NULL ? &local->meter.sends : &trp_thread.sends)->is_owed !=
+           0;
+}
+
+/*
+ * Puts `item` in line for `to`. TROUPE_OK: what it holds is the receiver's.
+ * TROUPE_E_DEAD, TROUPE_E_NOMEM, TROUPE_E_FULL: it is the caller's still. With
+ * rules TROUPE_OK may mean that it was dropped by one.
+ */
+TRP_INLINE troupe_status
+trp_mailbox_deliver(struct trp_core *core, struct trp_local *local,
+    troupe_ref to, const struct trp_item *item)
+{
+    if (TRP_UNLIKELY(trp_meter_draws(core, local))) {
+        return trp_meter_deliver(core, local, to, item);
+    }
+    return trp_mailbox_deliver_now(core, local, to, item);
 }
 
 /*

@@ -320,6 +320,7 @@ trp_dead_letter_show(struct trp_core *core, struct trp_local *local,
         .reason = reason,
         .replays = replay != NULL ? replay->replays : 0};
 
+    trp_book(core, local, letters[reason], 1);
     if (trp_ref_is_promise(msg->sender)) { /* nobody will answer it */
         (void)trp_promise_fail(core, local, msg->sender,
             reason == TROUPE_DEAD_NO_ROUTE ? TROUPE_E_NO_ROUTE : TROUPE_E_DEAD);

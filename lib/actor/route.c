@@ -643,6 +643,7 @@ rotate_on(struct trp_routing *routing)
 
     if (TRP_UNLIKELY(block == NULL || trp_thread.in_route != NULL ||
                      (routing->item->mark & TRP_MARK_BROADCAST) != 0 ||
+                     trp_meter_is_owed(routing->local) ||
                      /* relaxed: a look. */
                      trp_load_relaxed(&route->look_ns) != 0)) {
         return false;

@@ -178,8 +178,12 @@ trp_routing_note_sample(struct trp_routing *routing, uint64_t began_ns)
 static inline troupe_status
 trp_routing_hand_to(const struct trp_routing *routing, troupe_ref to)
 {
-    return trp_mailbox_deliver(
-        routing->core, routing->local, to, routing->item);
+    /* It was counted when it was sent to the router: drawn then, or not. */
+    return TRP_UNLIKELY(trp_meter_is_owed(routing->local))
+               ? trp_meter_deliver(
+                     routing->core, routing->local, to, routing->item)
+               : trp_mailbox_deliver_now(
+                     routing->core, routing->local, to, routing->item);
 }
 
 /* It has gone, or a router below has none: another one may take it. */

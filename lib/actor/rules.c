@@ -201,6 +201,10 @@ trp_rules_discard(struct trp_core *core, struct trp_local *local,
         trp_book(core, local, dropped_throttle, 1);
         break;
     }
+    /* relaxed: who is late by a drop is no matter. */
+    if (TRP_UNLIKELY(trp_load_relaxed(&core->metered) != 0)) {
+        core->on_dropped(core, recipient, reason);
+    }
     if (drop->dead_letter) {
         trp_dead_letter_show(core, local, recipient, &view,
             trp_item_box_or_null(item), TROUPE_DEAD_DROPPED);

@@ -13,6 +13,7 @@ static void
 unhandle(struct troupe_self *self)
 {
     trp_count(&self->local->books.handled, UINT64_MAX);
+    trp_count(&self->local->books.stashed, 1);
     trp_rules_add_taken(trp_rules_of(self->core, self->cell), UINT64_MAX);
 }
 

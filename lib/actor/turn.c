@@ -2,6 +2,7 @@
 #include "actor/turn.h"
 
 #include "actor/mailbox.h"
+#include "actor/meter.h"
 #include "actor/rules.h"
 #include "actor/turn_more.h"
 #include "base/clock.h"
@@ -50,6 +51,41 @@ handle(struct trp_turn *turn, struct trp_item *item)
         return trp_turn_judge(turn, verdict, &view);
     }
     return TRP_NEXT_ON;
+}
+
+/* With metrics on: one that was drawn, or that a probe may be about. */
+__attribute__((noinline)) static enum trp_next
+handle_measured(struct trp_turn *turn, struct trp_item *item, bool is_drawn)
+{
+    troupe_verdict verdict;
+    troupe_msg view;
+
+    trp_meter_look(turn);
+    if (!is_drawn) {
+        return handle(turn, item);
+    }
+    trp_meter_weigh(turn);
+    trp_count(&turn->local->books.handled, 1);
+    if ((item->mark & TRP_MARK_SPECIAL) != 0) {
+        return trp_turn_handle_special(turn, item);
+    }
+    verdict = trp_meter_call(turn, item, &view);
+    return verdict == TROUPE_CONTINUE ? TRP_NEXT_ON
+                                      : trp_turn_judge(turn, verdict, &view);
+}
+
+/* `is_metered` is a constant to who includes this. */
+TRP_INLINE enum trp_next
+handle_one(struct trp_turn *turn, struct trp_item *item, bool is_metered)
+{
+    if (is_metered) {
+        bool is_drawn = trp_lot_draw(&turn->local->meter.messages);
+
+        if (TRP_UNLIKELY(is_drawn || trp_meter_has_probe(turn))) {
+            return handle_measured(turn, item, is_drawn);
+        }
+    }
+    return handle(turn, item);
 }
 
 /* Nothing could be popped. TRP_NEXT_GONE: S was given away. */
@@ -179,6 +215,9 @@ end_turn(struct trp_turn *turn, uint64_t began_ns)
     trp_cursor_publish(&turn->cursor, &cell->ring);
     trp_ring_shrink(&turn->cursor, &turn->core->segments,
         &turn->local->segments, &cell->ring);
+    if (TRP_UNLIKELY(turn->local->meter.probe != NULL)) {
+        trp_meter_yield(turn);
+    }
     if (is_behind(turn)) {
         trp_submit_deque(turn->self->worker, &cell->task);
     } else {
@@ -312,12 +351,10 @@ begin_ruled(struct trp_turn *turn)
     return rules;
 }
 
-/*
- * The same loop as in trp_turn(), where messages lie elsewhere as well, or a
- * receive timeout wants to know when the last one was handled.
- */
-__attribute__((noinline)) static void
-run_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
+/* See run_ruled(). */
+TRP_INLINE void
+run_slower(
+    struct trp_turn *turn, uint32_t left, uint64_t began_ns, bool is_metered)
 {
     struct trp_rules *rules = begin_ruled(turn);
     uint32_t popped = 0;
@@ -349,7 +386,7 @@ run_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
             continue;
         }
         turn->active |= (item.mark & VOIDABLE) == 0;
-        if (handle(turn, &item) == TRP_NEXT_GONE) {
+        if (handle_one(turn, &item, is_metered) == TRP_NEXT_GONE) {
             return;
         }
         if (turn->self->after != 0) {
@@ -369,21 +406,86 @@ run_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
     end_turn(turn, began_ns);
 }
 
-/* A callback has given it rules that it had not: true if that ran the rest. */
-static bool
-goes_on_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
+/*
+ * The same loop as in trp_turn(), where messages lie elsewhere as well, or a
+ * receive timeout wants to know when the last one was handled.
+ */
+__attribute__((noinline)) static void
+run_ruled(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
 {
-    if (TRP_LIKELY((trp_cell_flags(turn->cell) & SLOWER) == 0)) {
-        return false;
-    }
-    run_ruled(turn, left, began_ns);
-    return true;
+    run_slower(turn, left, began_ns, false);
 }
 
-void
-trp_turn(struct trp_worker *worker, struct trp_task *task)
+__attribute__((noinline)) static void
+run_ruled_metered(struct trp_turn *turn, uint32_t left, uint64_t began_ns)
 {
-    struct trp_cell *cell = TRP_CONTAINER_OF(task, struct trp_cell, task);
+    run_slower(turn, left, began_ns, true);
+}
+
+TRP_INLINE void
+go_on_ruled(
+    struct trp_turn *turn, uint32_t left, uint64_t began_ns, bool is_metered)
+{
+    if (is_metered) {
+        run_ruled_metered(turn, left, began_ns);
+    } else {
+        run_ruled(turn, left, began_ns);
+    }
+}
+
+TRP_INLINE bool
+is_slower(const struct trp_turn *turn)
+{
+    return TRP_UNLIKELY((trp_cell_flags(turn->cell) & SLOWER) != 0);
+}
+
+/* Its callbacks may give it rules that it had not: then that runs the rest. */
+TRP_INLINE void
+run(struct trp_turn *turn, uint32_t left, uint64_t began_ns, bool is_metered)
+{
+    struct trp_item item;
+
+    for (; left > 0; left--) {
+        if (TRP_UNLIKELY(wants_look(turn))) {
+            if (trp_turn_look_up(turn) == TRP_NEXT_GONE) {
+                return;
+            }
+            if (is_slower(turn)) {
+                go_on_ruled(turn, left, began_ns, is_metered);
+                return;
+            }
+        }
+        while (!trp_ring_pop(&turn->cursor, &turn->cell->ring, &item)) {
+            if (pause_turn(turn) == TRP_NEXT_GONE) {
+                return;
+            }
+            if (is_slower(turn)) {
+                go_on_ruled(turn, left, began_ns, is_metered);
+                return;
+            }
+        }
+        if (handle_one(turn, &item, is_metered) == TRP_NEXT_GONE) {
+            return;
+        }
+        if (TRP_UNLIKELY(turn->self->after != 0)) {
+            left = look_after(turn, left);
+            if (left == 0) {
+                return;
+            }
+            if (is_slower(turn)) {
+                turn->active = true;
+                go_on_ruled(turn, left - 1, began_ns, is_metered);
+                return;
+            }
+        }
+    }
+    end_turn(turn, began_ns);
+}
+
+/* S of the cell is ours. */
+TRP_INLINE struct trp_turn
+begin_turn(struct trp_worker *worker, struct trp_cell *cell)
+{
     struct trp_local *local = worker->local;
     struct trp_core *core = local->self.core;
     struct trp_turn turn = {.self = &local->self,
@@ -392,9 +494,6 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
         .cell = cell,
         .cold = trp_cold_of(core, cell),
         .state = trp_cell_state(cell)};
-    struct trp_item item;
-    uint32_t left = throughput_of(core, cell);
-    uint64_t began_ns = TRP_UNLIKELY(cell->used_up) ? trp_clock_ns() : 0;
 
     trp_cursor_load(&turn.cursor, &core->segments, &cell->ring);
     turn.first = turn.cursor.head;
@@ -403,42 +502,58 @@ trp_turn(struct trp_worker *worker, struct trp_task *task)
     turn.self->behaviour = cell->behaviour;
     turn.self->current.msg = NULL;
     turn.self->after = 0;
-    if (TRP_UNLIKELY((trp_cell_flags(cell) & (UNUSUAL | SLOWER)) != 0)) {
-        if ((trp_cell_flags(cell) & UNUSUAL) != 0 &&
-            trp_turn_look_up(&turn) == TRP_NEXT_GONE) {
+    return turn;
+}
+
+/* 0: nobody asks. */
+TRP_INLINE uint64_t
+begin_time(const struct trp_cell *cell)
+{
+    return TRP_UNLIKELY(cell->used_up) ? trp_clock_ns() : 0;
+}
+
+/* All of a turn. */
+TRP_INLINE void
+begin_and_run(struct trp_turn *turn, bool is_metered)
+{
+    uint32_t left = throughput_of(turn->core, turn->cell);
+    uint64_t began_ns = begin_time(turn->cell);
+
+    if (TRP_UNLIKELY((trp_cell_flags(turn->cell) & (UNUSUAL | SLOWER)) != 0)) {
+        if (is_metered) {
+            trp_meter_look_early(turn);
+        }
+        if ((trp_cell_flags(turn->cell) & UNUSUAL) != 0 &&
+            trp_turn_look_up(turn) == TRP_NEXT_GONE) {
             return;
         }
-        if ((trp_cell_flags(cell) & SLOWER) != 0) {
-            run_ruled(&turn, left, began_ns);
+        if (is_slower(turn)) {
+            go_on_ruled(turn, left, began_ns, is_metered);
             return;
         }
     }
-    for (; left > 0; left--) {
-        if (TRP_UNLIKELY(wants_look(&turn)) &&
-            (trp_turn_look_up(&turn) == TRP_NEXT_GONE ||
-                goes_on_ruled(&turn, left, began_ns))) {
-            return;
-        }
-        while (!trp_ring_pop(&turn.cursor, &cell->ring, &item)) {
-            if (pause_turn(&turn) == TRP_NEXT_GONE ||
-                goes_on_ruled(&turn, left, began_ns)) {
-                return;
-            }
-        }
-        if (handle(&turn, &item) == TRP_NEXT_GONE) {
-            return;
-        }
-        if (TRP_UNLIKELY(turn.self->after != 0)) {
-            left = look_after(&turn, left);
-            if (left == 0) {
-                return;
-            }
-            if ((trp_cell_flags(cell) & SLOWER) != 0) {
-                turn.active = true;
-                run_ruled(&turn, left - 1, began_ns);
-                return;
-            }
-        }
+    run(turn, left, began_ns, is_metered);
+}
+
+void
+trp_turn_metered(struct trp_worker *worker, struct trp_task *task)
+{
+    struct trp_turn turn =
+        begin_turn(worker, TRP_CONTAINER_OF(task, struct trp_cell, task));
+
+    if (TRP_UNLIKELY(!trp_meter_begin(&turn))) {
+        trp_turn(worker, task); /* it does not see yet what was made for it */
+        return;
     }
-    end_turn(&turn, began_ns);
+    begin_and_run(&turn, true);
+    trp_meter_end(&turn);
+}
+
+void
+trp_turn(struct trp_worker *worker, struct trp_task *task)
+{
+    struct trp_turn turn =
+        begin_turn(worker, TRP_CONTAINER_OF(task, struct trp_cell, task));
+
+    begin_and_run(&turn, false);
 }

@@ -2,6 +2,7 @@
 #include "actor/turn_more.h"
 
 #include "actor/mailbox.h"
+#include "actor/meter.h"
 #include "actor/op.h"
 #include "actor/park.h"
 #include "actor/restart.h"
@@ -77,6 +78,10 @@ start_actor(struct trp_turn *turn)
             self->code_is_set ? self->code : (int32_t)status);
     }
     set_flag(turn, TRP_CELL_STARTED, true);
+    if (has_flag(turn, TRP_CELL_UNBORN)) {
+        set_flag(turn, TRP_CELL_UNBORN, false);
+        trp_count(&turn->local->books.unborn, UINT64_MAX);
+    }
     return TRP_NEXT_ON;
 }
 
@@ -281,6 +286,7 @@ leave_unhandled(struct trp_turn *turn, const troupe_msg *view)
 
     if ((self->current.spent & TRP_SPENT_TAKEN) == 0) {
         trp_count(&turn->local->books.handled, UINT64_MAX);
+        trp_count(&turn->local->books.unhandled, 1);
         trp_dead_letter(turn->core, turn->local,
             trp_cell_ref(turn->core, turn->cell), view,
             trp_item_box_or_null(self->current.item), TROUPE_DEAD_UNHANDLED);
@@ -451,7 +457,9 @@ trp_turn_handle_special(struct trp_turn *turn, struct trp_item *item)
         return TRP_NEXT_ON;
     }
     turn->active = true;
-    verdict = trp_turn_call(turn, item, &view);
+    verdict = TRP_UNLIKELY(turn->local->meter.weight != 0)
+                  ? trp_meter_call(turn, item, &view)
+                  : trp_turn_call(turn, item, &view);
     if (ticking != NULL) {
         trp_timer_ticked(self, ticking); /* before it can be stopped */
     }

@@ -10,6 +10,8 @@
 
 #include <troupe/status.h>
 
+#include "base/lot.h"
+
 struct trp_rng;
 
 /* A callback that runs on this thread; on the stack of whoever calls it. */
@@ -26,6 +28,7 @@ struct trp_thread {
     const struct trp_inside *in_task; /* of a shutdown */
     const void *in_route;             /* the innermost of actor/route.c */
     troupe_error error;               /* troupe_last_error() */
+    struct trp_lot sends; /* from outside, that are measured: actor/meter.h */
 };
 
 extern _Thread_local struct trp_thread trp_thread

@@ -37,7 +37,8 @@ trp_sched_init(struct trp_sched *sched, struct trp_heap *heap,
     uint32_t count = options->driven ? 1 : options->workers;
     uint64_t seed = options->seed != 0 ? options->seed : trp_clock_ns();
 
-    sched->run = options->run;
+    /* relaxed: published with the threads; later a switch. */
+    trp_store_relaxed(&sched->run, options->run);
     sched->rest = options->rest;
     sched->heap = heap;
     sched->spin_ns = options->spin_ns;

@@ -231,7 +231,8 @@ trp_worker_run(struct trp_worker *worker, struct trp_task *task)
     trp_count(&worker->turns, 1);
     /* relaxed: shown to people. */
     trp_store_relaxed(&worker->current, task);
-    worker->sched->run(worker, task);
+    trp_load_relaxed (&worker->sched->run)(
+        worker, task);                         /* relaxed: a switch */
     trp_store_relaxed(&worker->current, NULL); /* relaxed: as above */
 }
 

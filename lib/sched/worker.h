@@ -101,8 +101,10 @@ struct trp_sched_options {
 };
 
 struct trp_sched {
+    /* any thread changes it; a worker sees that at some later turn */
+    TRP_ATOMIC(trp_run_fn) run;
+
     /* set before start, then constant */
-    trp_run_fn run;
     void (*rest)(struct trp_worker *worker); /* before it sleeps */
     struct trp_heap *heap;
     struct trp_worker *workers;

@@ -3,6 +3,7 @@
 
 #include "actor/op.h"
 #include "actor/rules.h"
+#include "system/counters.h"
 #include "system/system.h"
 
 #include <string.h>
@@ -103,6 +104,43 @@ add_workers(const struct trp_core *core, troupe_counters *sums)
     sums->wakes += trp_load_relaxed(&sched->foreign_wakes);
 }
 
+void
+trp_counters_sum(const struct trp_core *core, troupe_counters *sums)
+{
+    sums->refused = SUM(core, refused);
+    sums->handled = SUM(core, handled);
+    sums->dropped = SUM(core, dropped);
+    sums->dropped_new = SUM(core, dropped_new);
+    sums->dropped_head = SUM(core, dropped_head);
+    sums->dropped_throttle = SUM(core, dropped_throttle);
+    sums->dead = SUM(core, dead);
+    sums->restarted = SUM(core, restarted);
+    sums->cancelled = SUM(core, cancelled);
+    sums->sent = SUM(core, sent); /* last: all of them were sent before */
+    sums->asks = trp_pool_live_bytes(&core->ops) / sizeof(struct trp_op);
+    sums->timers = not_negative(SUM(core, timers));
+    sums->stopped = SUM(core, stopped); /* first: who stops has started */
+    sums->started = SUM(core, started);
+    sums->actors = less(sums->started, sums->stopped);
+    /* relaxed: statistic. */
+    sums->bytes =
+        trp_load_relaxed(&core->heap.live_bytes) +
+        trp_pool_live_bytes(&core->cells) +
+        trp_pool_live_bytes(&core->segments) +
+        trp_pool_live_bytes(&core->messages) +
+        trp_pool_live_bytes(&core->rules) + trp_pool_live_bytes(&core->routes) +
+        trp_pool_live_bytes(&core->tables) +
+        trp_pool_live_bytes(&core->delayed) + trp_pool_live_bytes(&core->ops) +
+        trp_pool_live_bytes(&core->askers);
+    add_workers(core, sums);
+}
+
+uint64_t
+trp_counters_extra(const struct trp_core *core, size_t offset)
+{
+    return not_negative(sum_books(core, offset));
+}
+
 troupe_status
 troupe_counters_read(const troupe_system *system, troupe_counters *counters)
 {
@@ -123,35 +161,9 @@ troupe_counters_read(const troupe_system *system, troupe_counters *counters)
         return trp_refuse(TROUPE_E_VERSION, call, "counters.size",
             "is newer than this library", "%zu", counters->size);
     }
-    sums.sent = SUM(core, sent);
-    sums.refused = SUM(core, refused);
-    sums.handled = SUM(core, handled);
-    sums.dropped = SUM(core, dropped);
-    sums.dropped_new = SUM(core, dropped_new);
-    sums.dropped_head = SUM(core, dropped_head);
-    sums.dropped_throttle = SUM(core, dropped_throttle);
-    sums.dead = SUM(core, dead);
-    sums.restarted = SUM(core, restarted);
-    sums.cancelled = SUM(core, cancelled);
+    trp_counters_sum(core, &sums);
     sums.queued = less(count_queued(core) + not_negative(SUM(core, answers)),
         not_negative(SUM(core, stops)));
-    sums.asks = trp_pool_live_bytes(&core->ops) / sizeof(struct trp_op);
-    sums.timers = not_negative(SUM(core, timers));
-    sums.stopped = SUM(core, stopped); /* first: who stops has started */
-    sums.started = SUM(core, started);
-    sums.actors = less(sums.started, sums.stopped);
-    /* relaxed: statistic. */
-    sums.bytes =
-        trp_load_relaxed(&core->heap.live_bytes) +
-        trp_pool_live_bytes(&core->cells) +
-        trp_pool_live_bytes(&core->segments) +
-        trp_pool_live_bytes(&core->messages) +
-        trp_pool_live_bytes(&core->rules) + trp_pool_live_bytes(&core->routes) +
-        trp_pool_live_bytes(&core->tables) +
-        trp_pool_live_bytes(&core->depths) +
-        trp_pool_live_bytes(&core->delayed) + trp_pool_live_bytes(&core->ops) +
-        trp_pool_live_bytes(&core->askers);
-    add_workers(core, &sums);
     sums.size = counters->size;
     memcpy(counters, &sums, counters->size);
     return TROUPE_OK;

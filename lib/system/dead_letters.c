@@ -203,7 +203,8 @@ make_letter(struct trp_core *core, struct trp_local *local,
     return letter;
 }
 
-static void
+/* False: no memory. */
+static bool
 keep(troupe_system *system, struct trp_local *local,
     const troupe_dead_letter *from, struct trp_box *box)
 {
@@ -213,7 +214,7 @@ keep(troupe_system *system, struct trp_local *local,
 
     if (letter == NULL) {
         trp_dead_letters_no_memory(system);
-        return;
+        return false;
     }
     trp_lock_acquire(&store->lock);
     letter->arrival = ++store->arrivals;
@@ -225,6 +226,7 @@ keep(troupe_system *system, struct trp_local *local,
     evict_locked(system, &gone);
     trp_lock_release(&store->lock);
     free_all(&system->core, gone);
+    return true;
 }
 
 void
@@ -278,8 +280,9 @@ trp_dead_letters_arrive(struct trp_core *core, struct trp_local *local,
     if (letter->msg->type->tag == TROUPE_TAG_DEAD_LETTER) {
         return; /* what tells of one must not make another one */
     }
-    if (system->dead_letters.capacity != 0) {
-        keep(system, local, letter, box);
+    if (system->dead_letters.capacity == 0 ||
+        keep(system, local, letter, box)) {
+        trp_stock_count_letter(system, letter->recipient, TRP_LETTER_CAPTURED);
     }
     log_letter(system, letter);
     trp_events_letter(system, local, letter, box);
@@ -667,6 +670,7 @@ troupe_dead_letters_replay(troupe_system *system, uint64_t id, troupe_ref to)
 {
     troupe_status status = check(system, "troupe_dead_letters_replay");
     struct trp_letter *letter = NULL, *gone = NULL;
+    troupe_ref recipient = to;
 
     if (status != TROUPE_OK) {
         return status;
@@ -679,8 +683,12 @@ troupe_dead_letters_replay(troupe_system *system, uint64_t id, troupe_ref to)
     if (status != TROUPE_OK) {
         return status;
     }
-    status = send_again(
-        system, letter, troupe_ref_is_none(to) ? letter->recipient : to);
+    if (troupe_ref_is_none(to)) {
+        recipient = letter->recipient;
+    }
+    status = send_again(system, letter, recipient);
+    trp_stock_count_letter(system, recipient,
+        status == TROUPE_OK ? TRP_LETTER_REPLAYED : TRP_LETTER_REPLAY_FAILED);
     trp_lock_acquire(&system->dead_letters.lock);
     if (status == TROUPE_OK) {
         let_go_locked(letter, &gone);

@@ -2,6 +2,7 @@
 #include "system/events.h"
 
 #include "actor/send.h"
+#include "system/stock_metrics.h"
 #include "system/system.h"
 
 /* The event stream: subscriptions, and three ways to publish. */
@@ -88,9 +89,23 @@ static TRP_ATOMIC(uint32_t) *
     case TROUPE_TAG_ACTOR_STOPPED:
     case TROUPE_TAG_ACTOR_RESTARTED:
     case TROUPE_TAG_RUNTIME_ERROR:
-        return &system->core.life_listeners;
+        return &system->events.life_listeners;
     default:
         return NULL;
+    }
+}
+
+/* One more, or one less: hints for publishers. */
+static void
+count_listener(troupe_system *system, troupe_tag tag, uint32_t by)
+{
+    TRP_ATOMIC(uint32_t) *listeners = listeners_of(system, tag);
+
+    if (listeners != NULL) {
+        trp_add_relaxed(listeners, by); /* relaxed: a hint */
+    }
+    if (listeners == &system->events.life_listeners) {
+        trp_add_relaxed(&system->core.life_listeners, by); /* relaxed: same */
     }
 }
 
@@ -100,14 +115,10 @@ static void
 link_locked(troupe_system *system, struct trp_topic *topic,
     struct trp_subscription *one)
 {
-    TRP_ATOMIC(uint32_t) *listeners = listeners_of(system, topic->tag);
-
     one->topic = topic;
     one->number = ++system->events.last;
     insert_after(topic->ring.prev, &one->link);
-    if (listeners != NULL) {
-        trp_add_relaxed(listeners, 1); /* relaxed: a hint for publishers */
-    }
+    count_listener(system, topic->tag, 1);
 }
 
 /* Ends each of a chain, and frees it. */
@@ -118,15 +129,11 @@ end_all(troupe_system *system, struct trp_subscription *first)
 
     while (first != NULL) {
         struct trp_subscription *next = first->mine;
-        TRP_ATOMIC(uint32_t) *listeners =
-            listeners_of(system, first->topic->tag);
         struct trp_topic *empty;
 
         trp_lock_acquire(&system->events.lock);
         remove_link(&first->link);
-        if (listeners != NULL) {
-            trp_sub_relaxed(listeners, 1); /* relaxed: as above */
-        }
+        count_listener(system, first->topic->tag, UINT32_MAX);
         empty = end_if_empty_locked(&system->events, first->topic);
         trp_lock_release(&system->events.lock);
         trp_heap_free(heap, empty, sizeof *empty);
@@ -468,6 +475,10 @@ publish_life(struct trp_core *core, struct trp_local *local,
 {
     troupe_actor_event event;
 
+    /* relaxed: who subscribes meanwhile may miss one. */
+    if (trp_load_relaxed(&trp_system_of(core)->events.life_listeners) == 0) {
+        return;
+    }
     event.exit = life->exit;
     event.parent =
         troupe_ref_equal(life->parent, core->user) ? TROUPE_NONE : life->parent;
@@ -479,6 +490,7 @@ static void
 on_started(
     struct trp_core *core, struct trp_local *local, const struct trp_life *life)
 {
+    trp_stock_count_life(trp_system_of(core), life->type, TRP_CLASS_STARTED);
     publish_life(core, local, life, &started_type);
 }
 
@@ -486,6 +498,7 @@ static void
 on_stopped(
     struct trp_core *core, struct trp_local *local, const struct trp_life *life)
 {
+    trp_stock_count_life(trp_system_of(core), life->type, TRP_CLASS_STOPPED);
     publish_life(core, local, life, &stopped_type);
 }
 
@@ -493,6 +506,7 @@ static void
 on_restarted(
     struct trp_core *core, struct trp_local *local, const struct trp_life *life)
 {
+    trp_stock_count_life(trp_system_of(core), life->type, TRP_CLASS_RESTARTED);
     publish_life(core, local, life, &restarted_type);
 }
 

@@ -40,6 +40,7 @@ struct trp_events {
 
     /* written under lock, read by anybody */
     TRP_ATOMIC(uint32_t) letter_listeners;
+    TRP_ATOMIC(uint32_t) life_listeners;
 };
 
 /* Sets the functions of the core. */

@@ -66,17 +66,6 @@ look(struct trp_core *core, uint32_t index, struct seen *seen)
     return trp_cell_lives(core, seen->ref);
 }
 
-static uint32_t
-cells_end(const struct trp_core *core)
-{
-    uint32_t end =
-        trp_load_acquire(&core->cells.class[0].bump); /* pairs: pool.bump */
-    uint32_t cold =
-        trp_load_acquire(&core->cold_committed); /* pairs: cell.cold */
-
-    return end < cold ? end : cold;
-}
-
 static const struct seen *
 find(const struct seen *all, size_t count, troupe_ref ref)
 {
@@ -169,7 +158,7 @@ troupe_inspect(troupe_system *system, const char *subtree,
         return status;
     }
     core = &system->core;
-    end = cells_end(core);
+    end = trp_cells_end(core);
     bytes = end * sizeof *all;
     all = trp_heap_alloc(&core->heap, 2 * bytes);
     if (all == NULL) {
@@ -221,7 +210,7 @@ troupe_system_busy(
     if (trp_system_check(system, "troupe_system_busy") != TROUPE_OK) {
         return 0;
     }
-    end = cells_end(core);
+    end = trp_cells_end(core);
     for (uint32_t index = 1; index < end; index++) {
         troupe_ref ref;
 
@@ -311,7 +300,7 @@ troupe_dump(const troupe_system *system, int fd)
     if (trp_system_check(system, "troupe_dump") != TROUPE_OK) {
         return;
     }
-    end = cells_end(core);
+    end = trp_cells_end(core);
     for (uint32_t index = 1; index < end; index++) {
         if (look(core, index, &one)) {
             actors++;

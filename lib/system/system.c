@@ -21,6 +21,7 @@
 
 /* Create, stop, destroy. */
 
+#define SWITCHED_ON ((uint64_t)TROUPE_SWITCH_ON)
 #define LINE_PATH_BYTES 256 /* of a path in a line of the log */
 
 /* core.closing: 0, then these. */
@@ -371,6 +372,7 @@ make_system(troupe_system *system, const troupe_system_options *options,
     core->on_mismatch = on_mismatch;
     trp_events_init(system);
     core->least = trp_least_best();
+    core->on_dropped = trp_stock_count_drop;
     core->first_generation =
         system->is_simulation
             ? 1
@@ -406,6 +408,17 @@ make_system(troupe_system *system, const troupe_system_options *options,
             system->tunables.value[TRP_TROUPE_DEAD_LETTERS])) {
         status = TROUPE_E_NOMEM;
     }
+    if (status == TROUPE_OK &&
+        (!trp_metrics_init(&system->metrics, core, core->sched.allocated,
+             (uint32_t)trp_rng_next(&rng) | 1) ||
+            !trp_stock_init(system))) {
+        status = TROUPE_E_NOMEM;
+    }
+    if (status == TROUPE_OK &&
+        !trp_stock_switch(system,
+            system->tunables.value[TRP_TROUPE_METRICS] == SWITCHED_ON)) {
+        status = TROUPE_E_NOMEM;
+    }
     return status;
 }
 
@@ -422,6 +435,8 @@ free_system(troupe_system *system)
     trp_events_fini(system);
     trp_core_fini_cells(core);
     trp_delayed_fini(core);
+    trp_stock_fini(system); /* drop functions may have counted until now */
+    trp_metrics_fini(&system->metrics);
     trp_heap_free(&core->heap, core->locals, count * sizeof *core->locals);
     trp_heap_free(
         &core->heap, core->caches, 4 * (size_t)count * sizeof *core->caches);

@@ -10,7 +10,9 @@
 #include "system/dead_letters.h"
 #include "system/events.h"
 #include "system/log.h"
+#include "system/metrics.h"
 #include "system/shutdown.h"
+#include "system/stock_metrics.h"
 #include "system/tunables.h"
 
 struct troupe_system {
@@ -27,6 +29,8 @@ struct troupe_system {
     struct trp_dead_letters dead_letters;
     struct trp_events events;
     struct trp_shutdown shutdown;
+    struct trp_metrics metrics;
+    struct trp_stock stock;
 
     /* any thread */
     TRP_ALIGNED(64) TRP_ATOMIC(uint64_t) virtual_ns; /* driver writes */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum unit { COUNT, US, MS, STEAL, LETTERS, LEVEL, FORMAT, SEED };
+enum unit { COUNT, US, MS, STEAL, LETTERS, SWITCH, LEVEL, FORMAT, SEED };
 
 static const struct tunable {
     const char *variable;
@@ -28,6 +28,7 @@ static const struct tunable {
 static const char *const levels[] = {
     "", "error", "warn", "info", "debug", "off", NULL};
 static const char *const formats[] = {"", "text", "json", NULL};
+static const char *const switches[] = {"", "on", "off", NULL};
 static const char *const steals[] = {"", "on", "off", "eager", NULL};
 
 static const char *const *
@@ -36,6 +37,8 @@ words_of(enum unit unit)
     switch (unit) {
     case STEAL:
         return steals;
+    case SWITCH:
+        return switches;
     case LEVEL:
         return levels;
     case FORMAT:
@@ -56,6 +59,8 @@ rule_of(const struct tunable *tunable)
     switch (tunable->unit) {
     case STEAL:
         return "must be on, off or eager";
+    case SWITCH:
+        return "must be on or off";
     case LEVEL:
         return "must be error, warn, info, debug or off";
     case FORMAT:

@@ -17,7 +17,7 @@
 static const char *const variables[] = {"TROUPE_WORKERS", "TROUPE_THROUGHPUT",
     "TROUPE_SPIN_US", "TROUPE_STEAL", "TROUPE_MAX_ACTORS",
     "TROUPE_ASK_TIMEOUT_MS", "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS",
-    "TROUPE_LOG", "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
+    "TROUPE_METRICS", "TROUPE_LOG", "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
 
 #define VARIABLES (sizeof variables / sizeof *variables)
 
@@ -117,6 +117,8 @@ Test(env, good_values_are_taken)
         "TROUPE_DEAD_LETTERS", "1", "TROUPE_DEAD_LETTERS=1 (environment)");
     expect_line("TROUPE_DEAD_LETTERS", "1000000",
         "TROUPE_DEAD_LETTERS=1000000 (environment)");
+    expect_line("TROUPE_METRICS", "on", "TROUPE_METRICS=on (environment)");
+    expect_line("TROUPE_METRICS", "off", "TROUPE_METRICS=off (environment)");
     expect_line("TROUPE_LOG", "error", "TROUPE_LOG=error (environment)");
     expect_line("TROUPE_LOG", "off", "TROUPE_LOG=off (environment)");
     expect_line(
@@ -213,7 +215,7 @@ Test(env, words_that_are_not_known_are_refused)
     static const char *const bad[] = {
         "x", "1", "0", "ON", "On", "yes", "true", " on", "on ", "warning"};
     static const char *const words[] = {
-        "TROUPE_STEAL", "TROUPE_LOG", "TROUPE_LOG_FORMAT"};
+        "TROUPE_STEAL", "TROUPE_METRICS", "TROUPE_LOG", "TROUPE_LOG_FORMAT"};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
@@ -221,6 +223,7 @@ Test(env, words_that_are_not_known_are_refused)
         }
     }
     expect_bad("TROUPE_STEAL", "json");
+    expect_bad("TROUPE_METRICS", "eager");
     expect_bad("TROUPE_LOG_FORMAT", "on");
     expect_bad("TROUPE_LOG", "text");
 }

@@ -627,8 +627,8 @@ Test(system, await_idle_does_not_wait_for_messages_in_ports)
 static const char *const tunables[] = {"TROUPE_WORKERS", "TROUPE_THROUGHPUT",
     "TROUPE_SPIN_US", "TROUPE_STEAL", "TROUPE_MAX_ACTORS",
     "TROUPE_MAILBOX_WARN", "TROUPE_STASH_CAPACITY", "TROUPE_ASK_TIMEOUT_MS",
-    "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS", "TROUPE_LOG",
-    "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
+    "TROUPE_STOP_GRACE_MS", "TROUPE_DEAD_LETTERS", "TROUPE_METRICS",
+    "TROUPE_LOG", "TROUPE_LOG_FORMAT", "TROUPE_SEED"};
 
 Test(system, describe_has_a_line_per_tunable)
 {

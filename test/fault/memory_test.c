@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -2748,4 +2749,145 @@ run_shutdown(troupe_system *system)
 Test(fault_memory, shutdown)
 {
     fail_each(&(struct scenario){NULL, run_shutdown, 6});
+}
+
+/* --- metrics -------------------------------------------------------------- */
+
+static char *metrics_text;
+static size_t metrics_bytes;
+
+static bool
+keep_text(const char *text, size_t bytes, void *user)
+{
+    (void)user;
+    metrics_text = realloc(metrics_text, metrics_bytes + bytes + 1);
+    cr_assert_not_null(metrics_text);
+    memcpy(metrics_text + metrics_bytes, text, bytes);
+    metrics_bytes += bytes;
+    metrics_text[metrics_bytes] = '\0';
+    return true;
+}
+
+/* Only one request fails: at the second try there is a text. */
+static void
+read_metrics(troupe_system *system)
+{
+    metrics_bytes = 0;
+    if (!is_ok(troupe_metrics_write(
+            system, TROUPE_METRICS_PROMETHEUS, keep_text, NULL))) {
+        cr_assert_eq(metrics_bytes, 0, "nothing was written");
+        cr_assert_eq(troupe_metrics_write(
+                         system, TROUPE_METRICS_PROMETHEUS, keep_text, NULL),
+            TROUPE_OK);
+    }
+}
+
+/* All series of a metric together: nothing is lost, only its name may be. */
+static double
+sum_of_metric(const char *name)
+{
+    size_t length = strlen(name);
+    double sum = 0;
+
+    for (const char *line = metrics_text; *line != '\0';
+         line = strchr(line, '\n') + 1) {
+        if (strncmp(line, name, length) == 0 &&
+            (line[length] == '{' || line[length] == ' ')) {
+            sum += strtod(line + strcspn(line, " ") + 1, NULL);
+        }
+    }
+    return sum;
+}
+
+static const char *const metric_names[] = {"f_total", "f_open", "f_seconds"};
+static troupe_series metric_series[3];
+static bool metric_is_made[3];
+
+static troupe_verdict
+use_metrics(troupe_self *self, const troupe_msg *msg, void *user)
+{
+    troupe_system *system = user;
+
+    (void)self;
+    (void)msg;
+    troupe_metric_add(system, metric_series[0], 1);
+    troupe_metric_add(system, metric_series[1], 1);
+    troupe_metric_observe(system, metric_series[2], 1);
+    return TROUPE_CONTINUE;
+}
+
+static void
+make_metrics(troupe_system *system)
+{
+    for (int i = 0; i < 3; i++) {
+        troupe_metric_options options = TROUPE_INIT(troupe_metric_options);
+
+        options.name = metric_names[i];
+        options.kind = (troupe_metric_kind)i;
+        metric_series[i] = (troupe_series){0};
+        metric_is_made[i] = is_ok(
+            troupe_metric_series(system, &options, NULL, &metric_series[i]));
+        cr_assert_eq(metric_is_made[i], metric_series[i].id != 0);
+    }
+}
+
+/* Many enough that words of a second segment are needed. */
+static uint32_t
+fill_metrics(troupe_system *system)
+{
+    static const char *const labels[] = {"l", NULL};
+    troupe_metric_options options = TROUPE_INIT(troupe_metric_options);
+    uint32_t made = 0;
+
+    options.name = "many_total";
+    options.labels = labels;
+    for (uint32_t i = 0; i < 70; i++) {
+        char value[8];
+        const char *const values[] = {value, NULL};
+        troupe_series series = {0};
+
+        (void)snprintf(value, sizeof value, "%u", i);
+        if (is_ok(troupe_metric_series(system, &options, values, &series))) {
+            troupe_metric_add(system, series, 1);
+            made++;
+        }
+    }
+    return made;
+}
+
+static void
+run_metrics(troupe_system *system)
+{
+    uint32_t spawned = 0, many;
+    uint64_t started;
+
+    troupe_metrics_enable(system, true);
+    make_metrics(system);
+    test_do(system, doer, use_metrics, system);
+    (void)use_metrics(NULL, NULL, system);
+    many = fill_metrics(system);
+    started = test_counters(system).started;
+    (void)spawn(system, &test_plain, NULL, 0);
+    (void)spawn(system, &family, NULL, 0);
+    spawned = (uint32_t)(test_counters(system).started - started);
+    troupe_post_tell(system, TROUPE_NONE, &test_number, &(uint64_t){1});
+    read_metrics(system);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sum_of_metric(metric_names[i]), metric_is_made[i] ? 2 : 0);
+        cr_assert_eq(strstr(metrics_text, metric_names[i]) != NULL,
+            metric_is_made[i], "what could not be made is not seen");
+    }
+    cr_assert_eq(sum_of_metric("f_seconds_count"), metric_is_made[2] ? 2 : 0);
+    cr_assert_eq(sum_of_metric("f_seconds_sum"), metric_is_made[2] ? 2 : 0);
+    cr_assert_eq(sum_of_metric("many_total"), many);
+    cr_assert_eq(sum_of_metric("troupe_class_started_total"), spawned);
+    cr_assert_eq(sum_of_metric("actor_dead_letters_total"),
+        (double)test_counters(system).dead);
+    free(metrics_text);
+    metrics_text = NULL;
+}
+
+Test(fault_memory, metrics)
+{
+    fail_each(&(struct scenario){prepare_actors, run_metrics, 90});
 }
