@@ -447,17 +447,31 @@ note_refusal(struct trp_route *route, troupe_status status)
     }
 }
 
+/* Without its mark, which is for one layer of routers. */
+static troupe_status
+broadcast(struct trp_routing *routing)
+{
+    const struct trp_item *marked = routing->item;
+    struct trp_item item = *marked;
+    troupe_status status;
+
+    if (!routing->has_index) { /* it needs none, but may be tried again */
+        routing->has_index = true;
+        /* relaxed: statistic */
+        trp_add_relaxed(&routing->route->broadcasts, 1);
+    }
+    item.mark &= ~TRP_MARK_BROADCAST;
+    routing->item = &item;
+    status = trp_route_to_all(routing);
+    routing->item = marked;
+    return status;
+}
+
 static troupe_status
 send_on(struct trp_routing *routing)
 {
     if ((routing->item->mark & TRP_MARK_BROADCAST) != 0) {
-        struct trp_item item = *routing->item;
-
-        item.mark &= ~TRP_MARK_BROADCAST; /* one layer of routers */
-        routing->item = &item;
-        /* relaxed: statistic */
-        trp_add_relaxed(&routing->route->broadcasts, 1);
-        return trp_route_to_all(routing);
+        return broadcast(routing);
     }
     if (routing->kind == TROUPE_ROUTE_CUSTOM) {
         return trp_route_to_picked(routing);
@@ -469,7 +483,7 @@ send_on(struct trp_routing *routing)
         return trp_route_to_one(routing);
     }
     if (routing->count != 0) {
-        trp_add_relaxed(&routing->route->index, 1); /* relaxed: a number */
+        trp_routing_take_index(routing);
     }
     return trp_route_to_all(routing);
 }

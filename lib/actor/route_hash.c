@@ -197,8 +197,7 @@ trp_route_to_hashed(struct trp_routing *routing)
             .mixed = is_text ? NULL : places.mixed,
             .original = is_text ? places.original : NULL,
             .weights = places.is_weighted ? places.weights : NULL};
-        /* relaxed: a number. */
-        routing->index = trp_add_relaxed(&routing->route->index, 1);
+        trp_routing_take_index(routing);
         if (places.bounded_load_percent != 0) {
             limit_load(routing, &places);
         }

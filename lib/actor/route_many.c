@@ -291,8 +291,7 @@ trp_route_to_picked(struct trp_routing *routing)
     if (!copy_all(routing, &refs, &fn, &user)) {
         status = TROUPE_E_NOMEM;
     } else if (refs.count != 0) {
-        /* relaxed: a number. */
-        routing->index = trp_add_relaxed(&routing->route->index, 1);
+        trp_routing_take_index(routing);
         status = to_these(routing, refs.target, pick(routing, &refs, fn, user));
     }
     refs_fini(routing->core, &refs);

@@ -167,6 +167,17 @@ trp_route_rotate(uint64_t index, uint32_t count)
                                            : (uint32_t)(index % count);
 }
 
+/* Once for each message, however often it is tried. */
+static inline void
+trp_routing_take_index(struct trp_routing *routing)
+{
+    if (!routing->has_index) {
+        /* relaxed: a number; the table is ordered by its word. */
+        routing->index = trp_add_relaxed(&routing->route->index, 1);
+        routing->has_index = true;
+    }
+}
+
 static inline void
 trp_routing_note_sample(struct trp_routing *routing, uint64_t began_ns)
 {

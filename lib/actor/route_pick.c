@@ -285,10 +285,7 @@ trp_route_to_one(struct trp_routing *routing)
     if (routing->count == 0) {
         return TROUPE_E_NO_ROUTE;
     }
-    if (!routing->has_index) {
-        /* relaxed: a number; the table is ordered by its word. */
-        routing->index = trp_add_relaxed(&routing->route->index, 1);
-    }
+    trp_routing_take_index(routing);
     do {
         if (routing->count == 0) {
             return TROUPE_E_NO_ROUTE;
