@@ -607,13 +607,16 @@ Test(metrics_stock, every_counter_is_exact_at_a_quiet_moment)
         kind(name);                                                            \
     }
     TROUPE_COUNTER_MAP(EACH_COUNTER)
-    cr_assert_eq(sum_of_workers(text, "troupe_worker_turns_total"), c.turns);
-    cr_assert_eq(sum_of_workers(text, "troupe_worker_steals_total"), c.steals);
-    cr_assert_eq(sum_of_workers(text, "troupe_worker_steal_misses_total"),
-        c.steal_misses);
-    cr_assert_eq(sum_of_workers(text, "troupe_worker_parks_total"), c.parks);
     cr_assert_eq(
-        sum_of_workers(text, "troupe_worker_injected_total"), c.injected);
+        sum_of_workers(text, "troupe_worker_turns_total"), (double)c.turns);
+    cr_assert_eq(
+        sum_of_workers(text, "troupe_worker_steals_total"), (double)c.steals);
+    cr_assert_eq(sum_of_workers(text, "troupe_worker_steal_misses_total"),
+        (double)c.steal_misses);
+    cr_assert_eq(
+        sum_of_workers(text, "troupe_worker_parks_total"), (double)c.parks);
+    cr_assert_eq(sum_of_workers(text, "troupe_worker_injected_total"),
+        (double)c.injected);
     cr_assert_eq(sum_of_workers(text, "troupe_worker_queue"), 0);
     cr_assert_eq(sum_of_workers(text, "troupe_worker_busy"), 0);
     free(text);
